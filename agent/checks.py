@@ -2,6 +2,8 @@
 
 from typing import Optional
 
+from agent.adapters import Config
+from agent.names import shown
 from agent.orders import Orders
 from agent.plan import Plan
 from agent.records import Finding, Queue
@@ -21,12 +23,18 @@ def check_names(orders: Orders, plan: Plan) -> Finding:
     if named:
         users = ", ".join(f"{user} in {group or '-'}" for user, group in named[:MOST_NAMED_USERS])
         more = ", …" if len(named) > MOST_NAMED_USERS else ""
-        text += f" Only the scheduler knows these users, who wait as new members without usage: {users}{more}."
+        text += f" Only the scheduler knows these users, who wait as new users without usage: {users}{more}."
         remedy = "Import the scheduler's accounts and shares again, or add these users to the policy."
         return Finding("names_unmapped", severity, text, remedy)
     user, group = plan.unmapped[0][0]
     remedy = f"Add a mapping rule, above all for user {user}, group {group or '-'}."
     return Finding("names_unmapped", severity, text, remedy)
+
+
+def clock_difference(offset_s: Optional[float]) -> float:
+    """By how much the site's clock is ahead, if it is too much to set limits: numbers a day, and what is reported,
+    would be of another day. 0 where it is right, or unknown."""
+    return offset_s if offset_s is not None and abs(offset_s) > MOST_CLOCK_OFFSET_S else 0.0
 
 
 def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding:
@@ -41,9 +49,10 @@ def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding
     return Finding("clock", "ok", "The clocks agree." if offset_s is not None else "The server sends no time.", "")
 
 
-def check_floor(orders: Orders, queue: Queue) -> Finding:
+def check_floor(orders: Orders, queue: Queue, config: Config) -> Finding:
     """Slurm's priority is at least 1: if nice subtracts more than the other terms add, all jobs are equal."""
     low = [job.id for job in queue.jobs if not job.is_held and job.priority <= 1]
-    text = f"Pending jobs with the lowest priority, 1: {len(low)}."
+    weight = shown(config.get("PriorityWeightPartition", "0"))
+    text = f"PriorityWeightPartition={weight}: pending jobs with the lowest priority, 1: {len(low)}."
     remedy = f"PriorityWeightPartition={orders.weight:d} gives every job enough to take nice from."
     return Finding("nice_floor", "error" if low else "ok", text, remedy)

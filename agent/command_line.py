@@ -3,13 +3,16 @@
 run           carries priorities into the scheduler, as the site orders it
 check         says what in the scheduler's configuration is in the way
 reset-values  resets what the agent set; needs neither site nor network
+end-limits    ends limits of accounts at once, also beside a running agent and without the site
 status        the last pass, and how many jobs have a value
+install       makes it a service of this host, which carries priorities for one scheduler
 setup         sends the site what Slurm's commands print, to begin with; --print: only prints it
 
 Exit status: 0 done, 1 nothing was sent or an error was found, 2 wrong usage.
 """
 
 import argparse
+import getpass
 import os
 import signal
 import socket
@@ -18,13 +21,13 @@ import threading
 import time
 from typing import List, Optional, Sequence
 
-from agent import VERSION, former_shares
+from agent import VERSION, former_lines, former_shares, limit_end, limit_journal
 from agent.commands import Commands
-from agent.first_values import FirstValues
-from agent.loop import Agent, adapter_of, all_checks, reset_values
+from agent.install import Install, install, read_piped_token
+from agent.loop import Agent, adapter_of, all_checks, describe_away, reset_values
 from agent.names import shown
 from agent.orders import KNOBS
-from agent.records import Refused, Unreadable
+from agent.records import Refused, ServerFailure, Unreadable
 from agent.report import COUNTS, instant
 from agent.rest import Rest, read_token
 from agent.site_outputs import read_site
@@ -32,6 +35,9 @@ from agent.state import Table, lock, open_table, peek
 
 STATE = "/var/lib/fairshare-agent"
 DONE, FAILED, USAGE = 0, 1, 2
+
+
+MOST_SETUP_LINE = 1_000  # characters of a part: the command to type stands at its end
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     except Refused as error:
         _log(str(error))
         return USAGE
-    except (Unreadable, OSError) as error:
+    except (ServerFailure, Unreadable, OSError) as error:
         _log(str(error))
         return FAILED
 
@@ -53,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=VERSION)
     commands = parser.add_subparsers(metavar="COMMAND")
-    parser.set_defaults(command=lambda options: parser.error("which command? run, check, reset-values or status"))
+    parser.set_defaults(
+        command=lambda options: parser.error("which command? install, run, check, reset-values, status")
+    )
     run = commands.add_parser("run", help="carry priorities into the scheduler")
     run.add_argument("--server", required=True, help="address of the site: https://…")
     run.add_argument("--scheduler", required=True, metavar="NAME", help="name of the scheduler at the site")
@@ -67,18 +75,29 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_check)
     reset = commands.add_parser("reset-values", help="reset what the agent set, without the site")
     reset.set_defaults(command=_reset_values)
+    ends = commands.add_parser("end-limits", help="end limits of accounts at once, without the site")
+    ends.add_argument("--allow-again", action="store_true", help="let the agent set limits again")
+    ends.set_defaults(command=_end_limits)
     status = commands.add_parser("status", help="the last pass")
     status.set_defaults(command=_status)
+    installs = commands.add_parser("install", help="make it a service of this host; the token comes on standard input")
+    installs.add_argument("--server", required=True, help="address of the site: https://…")
+    installs.add_argument("--scheduler", required=True, metavar="NAME", help="name of the scheduler at the site")
+    installs.add_argument("--user", default="", help="whom it runs as (slurm, sgeadmin or condor)")
+    installs.add_argument("--replace", action="store_true", help="also where another scheduler's agent is installed")
+    installs.add_argument("--root", default="", metavar="DIR", help="write below this folder, and start nothing")
+    installs.add_argument("--timeout-s", type=float, default=60.0, help="longest time of a command (60)")
+    installs.set_defaults(command=_install)
     setup = commands.add_parser("setup", help="send the site what Slurm's commands print, to begin with")
     setup.add_argument("--server", help="address of the site: https://…")
     setup.add_argument("--token-file", metavar="FILE", help="with a token of the scope admin")
     setup.add_argument("--print", action="store_true", dest="prints", help="print it, and send nothing")
     setup.add_argument("--timeout-s", type=float, default=60.0, help="longest time of a scheduler's command (60)")
     setup.set_defaults(command=_setup)
-    for each in (run, check, reset, status):
+    for each in (run, check, reset, ends, status):
         each.add_argument("--state", default=STATE, metavar="DIR", help=f"the agent's own table ({STATE})")
         each.add_argument("--timeout-s", type=float, default=60.0, help="longest time of a scheduler's command (60)")
-    for each in (check, reset):
+    for each in (check, reset, ends):
         each.add_argument("--kind", choices=sorted(KNOBS), help="where the agent has set nothing yet")
         each.add_argument("--knob", choices=sorted({knob for knobs in KNOBS.values() for knob in knobs}))
     return parser
@@ -101,7 +120,7 @@ def _run(options: argparse.Namespace) -> int:
             log=_log,
             dry_run=options.dry_run,
             accept_changes=options.accept_changes,
-            first_values=FirstValues(options.first_values) if options.first_values else None,
+            first_values=options.first_values,
         )
         if options.once or options.dry_run:
             return _say_pass(agent, is_reported=not options.dry_run)
@@ -151,9 +170,35 @@ def _reset_values(options: argparse.Namespace) -> int:
             former_shares.say(restored, print)
             if former_shares.count(table) == n_before:
                 return FAILED
-        return FAILED if sent.n_failed else DONE
+        limits = list(limit_journal.entries(table).values())
+        lifted = limit_journal.restore_limits(adapter, limits, "reset", len(limits)) if limits else []
+        limit_journal.forget_settled(table, lifted)
+        limit_journal.say(lifted, print)
+        _say_lines(former_lines.lines_to_restore(table.facts.get(former_lines.FACT, {})))
+        return FAILED if sent.n_failed or limit_journal.entries(table) else DONE
     finally:
         os.close(handle)
+
+
+def _say_lines(lines: Sequence[former_lines.FormerLine]) -> None:
+    """The scheduler's configuration is its administrator's: the agent never writes it."""
+    if not lines:
+        return
+    print("Now write these lines of the scheduler's configuration again, and let it read them:")
+    for each in lines:
+        print(f"  {each.line}  # {former_lines.where_seen(each)}")
+
+
+def _end_limits(options: argparse.Namespace) -> int:
+    if options.allow_again:
+        was_ended = limit_journal.allow(options.state)
+        print("The agent may set limits again." if was_ended else "Limits were not ended on this host.")
+        return DONE
+    limit_end.stop(options.state, os.environ.get("SUDO_USER") or getpass.getuser())
+    kind = limit_end.kind_of(options.state) or options.kind or "slurm"
+    n_left = limit_end.end_limits(options.state, adapter_of(kind, Commands(timeout_s=options.timeout_s)), print)
+    print(f"Limits are ended on this host: {n_left} left. The agent sets none until end-limits --allow-again.")
+    return FAILED if n_left else DONE
 
 
 def _knob(options: argparse.Namespace, table: Table) -> Optional[str]:
@@ -170,11 +215,32 @@ def _status(options: argparse.Namespace) -> int:
     lines: List[str] = ["last pass {ended_at}, mode {mode}".format(**last)]
     lines.append(", ".join(f"{jobs[name]} {name}" for name in COUNTS))
     lines.append(f"jobs with a value by {table.facts.get('knob') or 'no knob'}: {len(table)}")
+    if "away" in table.facts:
+        lines.append(describe_away(table.facts["away"]))
+    limits = limit_journal.entries(table)
+    if limits:
+        lines.append(f"accounts with a limit by the agent: {', '.join(sorted(limits))}")
+    if limit_journal.ended(options.state):
+        lines.append("limits were ended on this host: fairshare-agent end-limits --allow-again")
     if last["frozen"]:
         lines.append("nothing was sent ({code}): {detail}".format(**last["frozen"]))
     lines += ["{code} (jobs: {count}): {detail}".format(**error) for error in last["errors"]]
     print("\n".join(lines))
     return FAILED if last["frozen"] else DONE
+
+
+def _install(options: argparse.Namespace) -> int:
+    wanted = Install(
+        options.server,
+        options.scheduler,
+        read_piped_token(),
+        os.path.abspath(sys.argv[0]),
+        options.user,
+        os.path.abspath(options.root) if options.root else "",
+        options.replace,
+    )
+    install(wanted, Commands(timeout_s=options.timeout_s), print)
+    return DONE
 
 
 def _setup(options: argparse.Namespace) -> int:
@@ -187,7 +253,8 @@ def _setup(options: argparse.Namespace) -> int:
     reply = Rest(options.server, "", read_token(options.token_file)).begin_setup(outputs, socket.gethostname())
     for line in reply["lines"]:
         mark = " " if line["is_carried"] else "!"
-        print("{} {}={}: {}".format(mark, *(shown(str(line[name])) for name in ("name", "value", "meaning"))))
+        texts = (shown(str(line[name]), MOST_SETUP_LINE) for name in ("name", "value", "meaning"))
+        print("{} {}={}: {}".format(mark, *texts))
     print("Continue on the page {}/setup/.".format(options.server.rstrip("/")))
     return DONE
 

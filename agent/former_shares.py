@@ -6,6 +6,7 @@ changed in the scheduler since is left alone.
 
 from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
 
+from agent import turns
 from agent.names import shown
 from agent.records import Unreadable
 from agent.shares import Outcome, SetsShares, ShareLine, ShareOrder, Shares, apply_order
@@ -14,6 +15,7 @@ from agent.state import Table
 FORMER, UNREPORTED = "former_shares", "restored_shares"  # facts of the table
 MOST_RESTORED = 5_000  # a pass
 _OURS = 2  # values that a killed agent may have left: that of the last order and that of the one before
+_NOT_RESTORED = "shares_not_restored"
 _Where = Tuple[str, str, str]  # cluster, group, user
 
 
@@ -72,7 +74,8 @@ def restore(adapter: SetsShares, table: Table) -> Tuple[List[Restored], Shares]:
     rows, now = _rows(table), there.by_key()
     restored: List[Restored] = []
     lines: List[ShareLine] = []
-    for (cluster, group, user), kept in list(rows.items())[:MOST_RESTORED]:
+    turn = turns.sort(table, _NOT_RESTORED, rows.items(), lambda each: "/".join(each[0]))
+    for (cluster, group, user), kept in turn[:MOST_RESTORED]:
         current = now.get((group, user), "")
         if cluster != there.cluster:
             restored.append(
@@ -87,6 +90,10 @@ def restore(adapter: SetsShares, table: Table) -> Tuple[List[Restored], Shares]:
     outcomes, there = apply_order(adapter, ShareOrder(0, there.cluster, tuple(lines)), there, most=MOST_RESTORED)
     restored += [_restored(lines[each.line], each) for each in outcomes]
     settled = [each for each in restored if each.code in SETTLED]
+    ended = {(there.cluster, each.group, each.user) for each in settled}
+    tried = {where: "/".join(where) for where, _ in turn[:MOST_RESTORED]}
+    failed = [key for where, key in tried.items() if where not in ended]
+    turns.note(table, _NOT_RESTORED, failed, [key for where, key in tried.items() if where in ended])
     for each in settled:
         rows.pop((there.cluster, each.group, each.user), None)
     table.facts[UNREPORTED] = [list(each) for each in [*unreported(table), *settled]]

@@ -2,30 +2,35 @@
 
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
-from agent import checks, first_values, former_shares
+from agent import checks, first_values, former_lines, former_shares, former_values, limit_journal
 from agent import plan as planning
 from agent.adapters import Adapter, Config
 from agent.adapters.gridengine import GridEngine
+from agent.adapters.htcondor import HTCondor
 from agent.adapters.slurm import Slurm
 from agent.commands import Commands
-from agent.first_values import FirstValues
+from agent.last_known import Known, LastKnown
+from agent.limit_pass import LimitPass
+from agent.limit_plan import Switches
 from agent.orders import Orders
-from agent.records import Finding, Frozen, Queue, Refused, ServerFailure, Unreadable
-from agent.report import Report, queue_rows
+from agent.records import Asked, Finding, Frozen, LookUp, Queue, Refused, ServerAway, ServerFailure, Unreadable
+from agent.report import Report, instant, queue_rows
 from agent.rest import new_pass_id
-from agent.sending import Sent
+from agent.sending import Sent, send_in_turns
 from agent.shares import apply_order, digest_of
 from agent.source import Source, look_up_all
 from agent.state import Table
+from agent.updates import Updates
 
-ADAPTERS = {"slurm": Slurm, "gridengine": GridEngine}
+ADAPTERS: Dict[str, Type[Adapter]] = {"slurm": Slurm, "gridengine": GridEngine, "htcondor": HTCondor}
 QUEUE_EVERY_S, VALUES_EVERY_S, CHECKS_EVERY_S = 60.0, 300.0, 3600.0
 SHARES_EVERY_S, SAME_SHARES_EVERY_S = 300.0, 3600.0
-# Steps of a pass, in order. An agent that sets shares has its own step between the checks and the queue.
+# Steps of a pass, in order. Those of shares and limits are only of an agent that carries them.
 STEPS = (
-    *("orders", "checks", "restore shares", "shares", "set shares", "queue", "look-up"),
+    *("orders", "checks", "restore shares", "restore limits", "shares", "set shares", "queue", "look-up"),
+    *("limits", "intend limits", "set limits", "confirm limits"),
     *("intend", "send", "confirm", "report", "end"),
 )
 ALONE_EVERY_S = 30.0  # interval while there are no orders yet
@@ -44,7 +49,7 @@ class Agent:
         log: Log,
         dry_run: bool = False,
         accept_changes: bool = False,
-        first_values: Optional[FirstValues] = None,
+        first_values: Optional[str] = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._source = source
@@ -56,9 +61,13 @@ class Agent:
         self._accept_changes = accept_changes
         self._first_values = first_values
         self._clock = clock
+        self._updates = Updates(table)
+        self._last_known = LastKnown(table.folder)
+        self._limits = LimitPass(table, lambda step: self._begin(step), log, clock)
         self._config: Optional[Config] = None
         self._checks_pass = True  # whether the last checks found no error
         self._checked_revision = 0  # of the orders
+        self._is_back = True  # whether the last checks found every line as it was before values were sent
         self._last: Dict[str, float] = {}
         self._every_s = ALONE_EVERY_S
         self._shares_reported = ""  # digest of the shares
@@ -80,6 +89,9 @@ class Agent:
             report.orders = orders = self._source.orders()
         except ServerFailure as error:
             report.freeze(Frozen("server_unreachable", str(error)))
+            self._end_unattended_limits(report)
+            if isinstance(error, ServerAway):
+                self._set_first_values(report, error, self._last_known.orders)
             return self._finish(report, calls_before, is_sent=False)
         self._every_s = orders.every_s
         self._commands.calls_per_s = orders.limits.calls_per_s
@@ -88,7 +100,10 @@ class Agent:
             self._work(report, orders, adapter)
         except ServerFailure as error:
             report.freeze(Frozen("server_unreachable", str(error)))
+            if isinstance(error, ServerAway):
+                self._set_first_values(report, error, orders)
         except Unreadable as error:
+            self._config = None  # it may have restarted: read again
             report.freeze(Frozen("scheduler_unreadable", str(error)))
         except OSError as error:
             self._config = None
@@ -101,8 +116,13 @@ class Agent:
         """Start one of STEPS; tests kill the agent at each."""
 
     def _work(self, report: Report, orders: Orders, adapter: Adapter) -> None:
+        if not self._dry_run:
+            self._last_known.take_orders(orders)
+        report.lists_queue = self._is_over("queue", QUEUE_EVERY_S)
         self._begin("checks")
         self._keep_checks(report, orders, adapter)
+        if self._limits.has_set and not self._dry_run and _ends_limits(orders):
+            self._restore_limits(report, adapter, "reset" if orders.reset_values else "lifted")
         if orders.reset_values:
             if not self._dry_run and (len(self._table) or self._is_due("reset", float("inf"))):
                 self._take_sent(report, self._reset_values(orders))
@@ -116,6 +136,9 @@ class Agent:
         if orders.carries == "shares":
             self._carry_shares(report, orders, adapter)
             return
+        if orders.carries == "limits":
+            self._carry_limits(report, orders, adapter)
+            return
         if orders.sends and not self._dry_run:
             self._change_knob(report, orders, adapter)
         queue = self._read(report, orders, adapter)
@@ -124,18 +147,68 @@ class Agent:
 
     def _carry_shares(self, report: Report, orders: Orders, adapter: Adapter) -> None:
         """List jobs only, and set shares: the scheduler's own fair share orders the jobs."""
-        if len(self._table) and not self._dry_run:
-            self._log("Shares are carried instead of priorities: the values that were set are reset.")
-            self._take_sent(report, self._reset_values(orders))
-        self._table.facts["was_sending"] = False
+        self._leave_priorities(report, orders)
         sets = orders.sets_shares and orders.share_order is not None and not self._dry_run
         if self._is_due("shares", SHARES_EVERY_S) or sets:
             self._read_shares(report, orders, adapter, sets)
         queue = self._read(report, orders, adapter)
-        if self._is_due("queue", QUEUE_EVERY_S):
-            report.queue = queue_rows(queue.jobs, {})
+        self._list_queue(report, orders, queue, {})
         if self._is_due("values", VALUES_EVERY_S):
             self._read_values(report, adapter)
+
+    def _leave_priorities(self, report: Report, orders: Orders) -> None:
+        if len(self._table) and not self._dry_run:
+            self._log(f"{orders.carries} are carried instead of priorities: the values that were set are reset.")
+            self._take_sent(report, self._reset_values(orders))
+        self._table.facts["was_sending"] = False
+
+    def _carry_limits(self, report: Report, orders: Orders, adapter: Adapter) -> None:
+        """List jobs and shares, and set limits of accounts; whatever keeps a pass from setting still restores."""
+        self._leave_priorities(report, orders)
+        try:
+            queue = self._read(report, orders, adapter)
+            self._list_queue(report, orders, queue, {})
+        except Unreadable as error:
+            report.freeze(Frozen("scheduler_unreadable", str(error)))
+        if orders.limit_order is None:
+            report.error("unreadable", 1, "The site sends no limits.")
+            self._end_unattended_limits(report)
+            return
+        has_errors = not self._checks_pass if report.checks is None else _have_errors(report.checks)
+        switches = Switches(
+            mode=orders.mode,
+            is_paused=orders.paused or has_errors or report.frozen is not None,
+            spares_running=self._config is not None and not adapter.ends_running_jobs(self._config),
+            clock_differs_s=checks.clock_difference(self._source.clock_offset_s()),
+        )
+        about = {"kind": orders.kind, "knob": orders.knob, "scheduler": orders.name}
+        report.limits = self._limits.run(adapter, orders.limit_order, switches, about, sets=not self._dry_run)
+        for each in report.limits.accounts:
+            if each.state.code in ("denied", "timeout", "refused", "unreadable"):
+                report.error(each.state.code, 1, f"{each.name}: {each.state.detail}")
+                report.n_failed += 1
+            report.n_sent += each.state.code == "set" and each.is_new
+        if self._is_due("shares", SHARES_EVERY_S):
+            self._read_shares(report, orders, adapter, sets=False)
+
+    def _restore_limits(self, report: Report, adapter: Adapter, cause: str) -> None:
+        for each in self._limits.restore(adapter, cause):
+            report.n_sent += each.code == "done"
+            if each.code not in limit_journal.SETTLED:
+                code = "refused" if each.code == limit_journal.LATER else each.code
+                report.error(code, 1, f"{each.account}: {each.detail}")
+                report.n_failed += 1
+
+    def _end_unattended_limits(self, report: Report) -> None:
+        """Restore limits where the site is silent for too long, or where they were ended on this host."""
+        is_ended = self._limits.is_ended_on_host()
+        if self._dry_run or not self._limits.has_set or not (is_ended or self._limits.silence_ends_it()):
+            return
+        try:
+            adapter = adapter_of(str(self._table.facts.get("kind")), self._commands)
+            self._restore_limits(report, adapter, "ended_on_host" if is_ended else "lapsed")
+        except (Unreadable, OSError) as error:
+            report.error("unreadable", 1, f"Limits are not restored yet: {error}")
 
     def _read_shares(self, report: Report, orders: Orders, adapter: Adapter, sets: bool) -> None:
         self._begin("shares")
@@ -157,6 +230,13 @@ class Agent:
         if digest_of(shares) != self._shares_reported or self._is_due("same shares", SAME_SHARES_EVERY_S):
             report.shares = shares
 
+    def _list_associations(self, report: Report, orders: Orders, adapter: Adapter) -> None:
+        """List accounts and users, which the site follows. Priorities need none of it, so that no failure is one."""
+        try:
+            self._read_shares(report, orders, adapter, sets=False)
+        except Unreadable as error:
+            self._log(f"Accounts and users can't be listed, so the site can't follow them: {error}")
+
     def _restore_shares(self, report: Report, adapter: Adapter) -> None:
         self._begin("restore shares")
         restored, report.shares = former_shares.restore(adapter, self._table)
@@ -169,7 +249,12 @@ class Agent:
 
     def _read(self, report: Report, orders: Orders, adapter: Adapter) -> Queue:
         self._begin("queue")
-        whole = adapter.read_queue(orders.knob, orders.weight)
+        if report.lists_queue and orders.takes_queue_state:
+            whole = adapter.read_queue_state(orders.knob, orders.weight, self._config or {})
+        else:
+            whole = adapter.read_queue(orders.knob, orders.weight)
+        if whole.state is not None and whole.state.problem:
+            report.error("unreadable", 1, whole.state.problem)
         queue = whole._replace(jobs=planning.in_scope(orders, whole.jobs))
         report.n_pending = len(queue.jobs)
         if queue.skipped:
@@ -181,36 +266,58 @@ class Agent:
             report.freeze(frozen)
         return queue
 
+    def _list_queue(self, report: Report, orders: Orders, queue: Queue, values: Dict[str, int]) -> None:
+        if report.lists_queue:
+            self._last["queue"] = time.monotonic()
+            report.queue = queue_rows(queue.jobs, values, orders.lists_priorities, orders.takes_queue_state)
+            report.queue_state = queue.state if orders.takes_queue_state else None
+
     def _steer(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue) -> None:
         self._begin("look-up")
         asked = sorted({job.asked for job in queue.jobs})
         report.looked_up = looked_up = look_up_all(self._source, orders, asked, adapter.names_of)
-        differ = self._table.compare({job.id: job.current for job in queue.jobs if job.current is not None})
+        if orders.sends and not self._dry_run:
+            self._remember_answers(orders, adapter, asked, looked_up)
+        listed = {job.holder: job.current for job in queue.jobs if job.current is not None}
+        differ = self._table.compare(listed, self._is_restarted())
         if differ:
             self._log(f"{differ} values were changed in the scheduler since they were set; they are set again.")
         self._table.seen(queue.known)
-        report.plan = plan = planning.make_plan(orders, queue, looked_up, self._table, self._accepts_changes(orders))
-        report.n_due = len(plan.due)
+        now = self._clock()
+        room = orders.limits.updates_per_min - self._updates.of_last_minute(now)
+        accepts = self._accepts_changes(orders)
+        report.plan = plan = planning.make_plan(orders, queue, looked_up, self._table, accepts, max(room, 0), now)
+        report.n_due = len(plan.due) + plan.n_later
         if plan.refused:
             report.error("refused", len(plan.refused), plan.refused[0])
         if plan.frozen is not None:
             report.freeze(plan.frozen)
         elif orders.sends and not self._dry_run:
             self._table.facts["basis"] = planning.basis_of(orders, looked_up)
-            self._send(report, orders, adapter, queue, plan)
+            self._table.note_stays(plan.stays, now)
+            wanted = plan.values if plan.by_holder is None else plan.by_holder
+            self._send(report, orders, adapter, queue, plan.due, wanted)
             self._accept_changes = False
-            self._write_first_values(orders, queue, plan)
+            self._write_first_values(orders)
         if not orders.sends:
             self._table.facts["was_sending"] = False
-        if self._is_due("queue", QUEUE_EVERY_S):
-            report.queue = queue_rows(queue.jobs, plan.values)
+        self._list_queue(report, orders, queue, plan.values)
         if self._is_due("values", VALUES_EVERY_S):
             self._read_values(report, adapter)
+        if orders.kind == "slurm" and orders.takes_accounts and self._is_due("shares", SHARES_EVERY_S):
+            self._list_associations(report, orders, adapter)
         if report.checks is not None:
             report.checks.append(checks.check_names(orders, plan))
             report.checks.append(checks.check_clocks(self._source.clock_offset_s(), queue, self._clock()))
             if orders.knob == "nice":
-                report.checks.append(checks.check_floor(orders, queue))
+                report.checks.append(checks.check_floor(orders, queue, self._config or {}))
+
+    def _is_restarted(self) -> bool:
+        """Whether the scheduler restarted since the last pass, as far as its configuration says when it started."""
+        before, boot = self._table.facts.get("boot_time"), (self._config or {}).get("BOOT_TIME")
+        if boot is not None:
+            self._table.facts["boot_time"] = boot
+        return None not in (before, boot) and before != boot
 
     def _accepts_changes(self, orders: Orders) -> bool:
         """Whether any change is expected: sending was switched on or resumed, also if the pause was never seen."""
@@ -224,43 +331,99 @@ class Agent:
         except Unreadable as error:
             report.error("unreadable", 1, str(error))
 
-    def _send(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue, plan: planning.Plan) -> None:
-        """Send values.
+    def _send(
+        self,
+        report: Report,
+        orders: Orders,
+        adapter: Adapter,
+        queue: Queue,
+        due: List[Tuple[str, int]],
+        wanted: Dict[str, int],
+    ) -> None:
+        """Send values. wanted: what the site wants for each job, also for those that stay.
 
         Intended values are on disk before the first call, so that everything changed can be reset.
         """
         self._table.facts.update(kind=orders.kind, knob=orders.knob, scheduler=orders.name, was_sending=True)
         self._begin("intend")
-        self._table.intend(plan.due)
+        self._table.intend(due)
+        self._table.note_wanted(wanted)
+        if queue.listed is not None:
+            former_values.keep(self._table, due, queue.listed)
         self._table.save()
         self._begin("send")
         if queue.running:
             self._take_problems(report, adapter.reset_values(orders.knob, list(queue.running)))
-        sent = adapter.apply(orders.knob, plan.due)
+        sent = send_in_turns(self._table, due, lambda some: adapter.apply(orders.knob, some))
+        self._updates.add(sent.n_updates, self._clock())
         self._begin("confirm")
         self._table.confirm(sent.done)
         self._table.forget(sent.gone)
         self._take_sent(report, sent)
         self._table.save()
 
-    def _write_first_values(self, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
+    def _remember_answers(self, orders: Orders, adapter: Adapter, asked: List[Asked], looked_up: LookUp) -> None:
+        """Keep answers for when the site is away, also of accounts that have no job at present."""
+        now = self._clock()
+        others = self._last_known.others(asked, now)
+        try:
+            more = look_up_all(self._source, orders, others, adapter.names_of) if others else None
+            self._last_known.take(looked_up, asked, now)
+            if more is not None:
+                self._last_known.take(more, [], now)
+        except OSError as error:
+            self._log(f"What the site said can't be kept for when it is away: {error.strerror}.")
+        self._table.facts.pop("away", None)
+
+    def _set_first_values(self, report: Report, error: ServerAway, orders: Optional[Orders]) -> None:
+        """The site is away: give new jobs values from what it last said, as long as that isn't too old."""
+        if orders is None or not orders.sends or self._dry_run or self._has_other_knob(orders):
+            return
+        now = self._clock()
+        usable = self._last_known.usable(orders.limits.snapshot_age_s, now)
+        away = self._table.facts.setdefault("away", {"since": now, "n_set": 0})
+        away.update(snapshot=self._last_known.snapshot, until=_until(orders, usable), n_unknown=0)
+        try:
+            adapter = ADAPTERS[orders.kind](self._commands)
+            queue = self._read(report, orders, adapter)
+            if report.frozen is not None and report.frozen.code == "scheduler_unreadable":
+                raise Unreadable(report.frozen.detail)
+            answers = {asked: known.answer for asked, known in usable.items()}
+            room = max(orders.limits.updates_per_min - self._updates.of_last_minute(now), 0)
+            plan = planning.plan_first_values(orders, queue, answers, self._table, room, now)
+            report.n_due, away["n_unknown"] = len(plan.due), plan.n_unknown
+            if plan.due:
+                n_before = report.n_sent
+                self._send(report, orders, adapter, queue._replace(running={}), plan.due, {})
+                away["n_set"] += report.n_sent - n_before
+        except (Unreadable, OSError) as failure:
+            report.error("unreadable", 1, f"New jobs get no first values: {failure}")
+        report.freeze(Frozen("server_unreachable", f"{error} {describe_away(away)}"))
+
+    def _write_first_values(self, orders: Orders) -> None:
         """Write first values for the whole queue in mode on; a submit script doesn't know the scope of the orders."""
         if self._first_values is None:
             return
+        now = self._clock()
         whole = orders.mode == "on" and orders.partitions is None and orders.subtree == "/"
-        values = {job.asked: plan.values[job.id] for job in queue.jobs if job.id in plan.values} if whole else {}
-        self._table.facts["first_values"] = self._first_values.path
+        usable = self._last_known.usable(orders.limits.snapshot_age_s, now) if whole else {}
+        values = planning.values_of({asked: known.answer for asked, known in usable.items()}, orders)
+        self._table.facts["first_values"] = self._first_values
         try:
-            self._first_values.update(values, self._clock())
+            first_values.write(self._first_values, values, now, _until(orders, usable))
         except OSError as error:
-            self._log(f"{self._first_values.path} can't be written: {error.strerror}.")
+            self._log(f"{self._first_values} can't be written: {error.strerror}.")
 
     def _change_knob(self, report: Report, orders: Orders, adapter: Adapter) -> None:
         """Reset the values of another knob first: two knobs would count twice."""
-        kept = (self._table.facts.get("kind"), self._table.facts.get("knob"))
-        if len(self._table) and kept != (orders.kind, orders.knob):
-            self._log(f"The knob changes from {kept[1]} to {orders.knob}: what was set is reset first.")
+        if self._has_other_knob(orders):
+            before = self._table.facts.get("knob")
+            self._log(f"The knob changes from {before} to {orders.knob}: what was set is reset first.")
             self._take_problems(report, self._reset_values(orders))
+
+    def _has_other_knob(self, orders: Orders) -> bool:
+        facts = self._table.facts
+        return len(self._table) > 0 and (facts.get("kind"), facts.get("knob")) != (orders.kind, orders.knob)
 
     def _reset_values(self, orders: Orders) -> Sent:
         """Reset with the kind and knob by which the values were set."""
@@ -279,8 +442,10 @@ class Agent:
     def _finish(self, report: Report, calls_before: int, is_sent: bool) -> Dict[str, Any]:
         report.n_calls = self._commands.n_calls - calls_before
         if report.checks is not None:
-            self._checks_pass = not any(check.severity == "error" for check in report.checks)
+            self._checks_pass = not _have_errors(report.checks)
+            self._remember_lines(report)
         report.restored = former_shares.unreported(self._table)
+        report.restored_limits = limit_journal.unreported(self._table)
         document = report.document(self._clock())
         if report.frozen is not None:
             self._log(f"Nothing is sent ({report.frozen.code}): {report.frozen.detail}")
@@ -304,7 +469,20 @@ class Agent:
         if report.shares is not None:
             self._shares_reported = digest_of(report.shares)
         former_shares.reported(self._table)
+        limit_journal.reported(self._table)
         return True
+
+    def _remember_lines(self, report: Report) -> None:
+        """Keep lines of the configuration that the checks demand to change; the table is written with the pass."""
+        facts, is_sending = self._table.facts, bool(self._table.facts.get("was_sending"))
+        facts[former_lines.FACT] = former_lines.remember(
+            facts.get(former_lines.FACT, {}),
+            report.checks or (),
+            instant(report.started_at) or "",
+            former_lines.AGENT,
+            is_sending=is_sending,
+        )
+        self._is_back = former_lines.are_back(facts[former_lines.FACT], report.checks or ())
 
     def _remember(self, document: Dict[str, Any]) -> None:
         if self._dry_run:
@@ -318,25 +496,56 @@ class Agent:
 
     # --- Checks
     def _keep_checks(self, report: Report, orders: Orders, adapter: Adapter) -> None:
-        """Check the configuration at the start, every hour, with new orders, and at each pass while it has an error."""
+        """Check the configuration at the start, every hour, with new orders, and at each pass while it has an error.
+
+        After a reset it is checked at each pass until its lines are written as they were.
+        """
         if orders.mode == "off" and not orders.reset_values:
             return
-        is_asked = not self._checks_pass or self._checked_revision != orders.revision
+        awaits = not self._is_back if orders.reset_values else not self._checks_pass
+        is_asked = awaits or self._checked_revision != orders.revision
         if self._config is None or is_asked or self._is_due("checks", CHECKS_EVERY_S):
             self._config = None
             config = adapter.read_config()
-            report.checks = adapter.check("shares" if orders.carries == "shares" else orders.knob, config)
+            report.checks = adapter.check(orders.knob if orders.carries == "priorities" else orders.carries, config)
             self._config = config
             self._last["checks"] = time.monotonic()
             self._checked_revision = orders.revision
         report.scheduler_version = adapter.version(self._config)
 
     def _is_due(self, what: str, every_s: float) -> bool:
-        now = time.monotonic()
-        if what in self._last and now - self._last[what] < every_s:
+        if not self._is_over(what, every_s):
             return False
-        self._last[what] = now
+        self._last[what] = time.monotonic()
         return True
+
+    def _is_over(self, what: str, every_s: float) -> bool:
+        """Whether the interval since it was last done is over."""
+        return what not in self._last or time.monotonic() - self._last[what] >= every_s
+
+
+def _ends_limits(orders: Orders) -> bool:
+    """Whether every limit is restored; in other modes the plan says which."""
+    return orders.reset_values or orders.carries != "limits" or orders.mode == "off"
+
+
+def _until(orders: Orders, usable: Dict[Asked, Known]) -> Optional[float]:
+    """Until when all of these may be used; None without any."""
+    return min((known.as_of + orders.limits.snapshot_age_s for known in usable.values()), default=None)
+
+
+def describe_away(away: Dict[str, Any]) -> str:
+    """What the agent does while the site is away, from the table's facts."""
+    n_set, n_unknown, until = away["n_set"], away["n_unknown"], away["until"]
+    since = f"The site is away since {instant(away['since'])}; first values of new jobs: {n_set} set"
+    if until is None:
+        return f"{since}. None is set any more: what it last said is older than its owner allows (snapshot_age_s)."
+    unknown = f", {n_unknown} jobs of unknown accounts have none" if n_unknown else ""
+    return f"{since} from snapshot {away['snapshot']}{unknown}. It may be used until {instant(until)}."
+
+
+def _have_errors(findings: List[Finding]) -> bool:
+    return any(finding.severity == "error" for finding in findings)
 
 
 def reset_values(adapter: Adapter, table: Table, knob: str) -> Sent:
@@ -346,7 +555,14 @@ def reset_values(adapter: Adapter, table: Table, knob: str) -> Sent:
     jobs = adapter.to_reset(knob, queue, ours)
     if table.facts.get("first_values"):
         first_values.write(str(table.facts.pop("first_values")), {}, 0.0)
-    sent = adapter.reset_values(knob, jobs)
+    if queue.listed is not None:
+        sent = former_values.restore(
+            table, queue.listed, adapter.value_of, lambda former: adapter.restore_values(knob, former)
+        )
+    else:
+        sent = send_in_turns(
+            table, [(job, 0) for job in jobs], lambda some: adapter.reset_values(knob, [job for job, _ in some])
+        )
     table.forget(sent.done)
     table.forget(sent.gone)
     chosen = set(jobs)
@@ -357,7 +573,7 @@ def reset_values(adapter: Adapter, table: Table, knob: str) -> Sent:
 
 def adapter_of(kind: str, commands: Commands) -> Adapter:
     if kind not in ADAPTERS:
-        raise Refused("Which scheduler? The agent's table doesn't say: give --kind slurm or --kind gridengine.")
+        raise Refused("Which scheduler? The agent's table doesn't say: give --kind slurm, gridengine or htcondor.")
     return ADAPTERS[kind](commands)
 
 

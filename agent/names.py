@@ -5,6 +5,7 @@ import unicodedata
 
 JOB = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}\$?", re.ASCII)  # names in a directory are DOMAIN\user
+SUBMITTER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}@[A-Za-z0-9_.-]{1,200}", re.ASCII)
 GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+:/-]{0,127}", re.ASCII)
 PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+:-]{0,127}", re.ASCII)
 ARRAY_TASK = re.compile(r"[0-9][0-9,:%.-]{0,254}", re.ASCII)

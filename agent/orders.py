@@ -3,18 +3,24 @@
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from agent import names
+from agent.limits import LimitOrder, read_limit_order
 from agent.records import ServerFailure
 from agent.shares import ShareOrder, read_order
 
-KNOBS = {"slurm": ("sitefactor", "nice", "priority"), "gridengine": ("override_tickets", "priority")}
+KNOBS = {
+    "slurm": ("sitefactor", "nice", "priority"),
+    "gridengine": ("override_tickets", "priority"),
+    "htcondor": ("priority_factor",),
+}
 MODES = ("off", "shadow", "canary", "on")
-CARRIES = ("priorities", "shares")
+CARRIES = ("priorities", "shares", "limits")
 BOUNDS = {  # smallest and largest value that the scheduler accepts
     ("slurm", "sitefactor"): (-2147483645, 2147483645),
     ("slurm", "nice"): (-2147483645, 2147483645),
     ("slurm", "priority"): (1, 4294967293),
     ("gridengine", "override_tickets"): (0, 2147483647),
     ("gridengine", "priority"): (-1023, 1024),
+    ("htcondor", "priority_factor"): (1_000_000, 2147483645_000_000),  # millionths
 }
 
 
@@ -23,6 +29,7 @@ class Limits(NamedTuple):
     unmapped_percent: float
     changed_percent: float
     calls_per_s: float
+    updates_per_min: float = float("inf")  # jobs changed a minute; a server of an older release sets no bound
 
 
 class Orders(NamedTuple):
@@ -44,6 +51,10 @@ class Orders(NamedTuple):
     revision: int
     carries: str = "priorities"
     share_order: Optional[ShareOrder] = None
+    limit_order: Optional[LimitOrder] = None
+    takes_accounts: bool = False  # whether the server takes accounts and users beside priorities; older ones may not
+    lists_priorities: bool = False  # whether the server takes several priorities of a job; older releases refuse them
+    takes_queue_state: bool = False  # whether the server takes running jobs and capacity; older releases refuse them
     resumes: int = 0  # how often the scheduler was resumed: a rise accepts any change of values once
 
     @property
@@ -63,6 +74,8 @@ def value_of(orders: Orders, factor: float) -> int:
     scaled = round(factor * orders.weight)
     if orders.knob == "nice":
         value = orders.weight - scaled  # never negative, so that an operator is needed only for lowering it again
+    elif orders.knob == "priority_factor":
+        value = round(1e6 * orders.weight ** (1.0 - factor))  # equal steps of the factor are equal ratios
     elif orders.knob == "priority":
         value = 1 + scaled if orders.kind == "slurm" else round(-1023 + factor * 2047)
     else:
@@ -96,13 +109,17 @@ def read_orders(document: Any) -> Orders:
         revision=int(fields.number("revision", 0, 2**53)),
         carries=fields.choice("carries", CARRIES) if "carries" in document else CARRIES[0],
         share_order=read_order(document.get("share_order")),
+        limit_order=read_limit_order(document.get("limit_order")),
+        takes_accounts="follows" in document,
+        lists_priorities=fields.flag("lists_priorities") if "lists_priorities" in document else False,
+        takes_queue_state=fields.flag("takes_queue_state") if "takes_queue_state" in document else False,
         resumes=int(fields.number("resumes", 0, 2**31)) if "resumes" in document else 0,
     )
     if not names.SLUG.fullmatch(orders.policy):
         raise _wrong("policy")
     if not orders.subtree.startswith("/"):
         raise _wrong("subtree")
-    if orders.mode == "canary" and not orders.canary_partition:
+    if orders.mode == "canary" and orders.carries != "limits" and not orders.canary_partition:
         raise _wrong("canary_partition")
     return orders
 
@@ -114,6 +131,7 @@ def _limits(document: Any) -> Limits:
         unmapped_percent=fields.number("unmapped_percent", 0, 100),
         changed_percent=fields.number("changed_percent", 0, 100),
         calls_per_s=fields.number("calls_per_s", 0.01, 1000),
+        **({"updates_per_min": fields.number("updates_per_min", 1, 1e9)} if "updates_per_min" in document else {}),
     )
 
 

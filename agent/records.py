@@ -2,8 +2,18 @@
 
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from agent.queue_state import Gpus, QueueState
+
 Account = Tuple[str, str]  # user and group (Slurm: account; Grid Engine: project), as named by the scheduler
 Asked = Tuple[str, str, str]  # user, group and partition of a look-up; "" where the partition doesn't matter
+
+
+class ListedPriority(NamedTuple):
+    """One of a job's priorities: Slurm has one for each partition, and since 24.05 for each of its QOS there."""
+
+    partition: str
+    qos: str  # empty: the release doesn't print it
+    priority: int
 
 
 class Job(NamedTuple):
@@ -22,6 +32,20 @@ class Job(NamedTuple):
     priority: float
     terms: Optional[Dict[str, int]]  # terms of the priority by name; None: the scheduler lists none
     current: Optional[int]  # present value of the knob, if the scheduler lists it; otherwise None
+    priorities: Tuple[ListedPriority, ...] = ()  # best first, if the scheduler lists several; `priority` is the best
+    submitter: str = ""  # whose value it has; empty: its own
+    size: Optional["Size"] = None  # None: the listing has none
+
+    @property
+    def holder(self) -> str:
+        """What the value belongs to: the job, or its submitter."""
+        return self.submitter or self.id
+
+    @property
+    def differing(self) -> Tuple[int, ...]:
+        """Its priorities, if they differ."""
+        values = tuple(each.priority for each in self.priorities)
+        return values if len(set(values)) > 1 else ()
 
     @property
     def account(self) -> Account:
@@ -33,6 +57,17 @@ class Job(NamedTuple):
         return (self.user, self.group, self.partitions[0] if self.partitions else "")
 
 
+class Size(NamedTuple):
+    """What a waiting job asks for beside processors, and when it may and should start; as `RunningJob` has it."""
+
+    nodes: Optional[int]
+    gpus: Gpus
+    limit_s: Optional[float]
+    eligible_at: Optional[float]
+    planned_at: Optional[float]  # by the scheduler itself
+    has_dependency: bool
+
+
 class Queue(NamedTuple):
     """One listing: pending jobs, ids of all unfinished jobs, values of running jobs, and skipped rows."""
 
@@ -41,6 +76,8 @@ class Queue(NamedTuple):
     running: Dict[str, int]  # values of started jobs, if they affect pending ones
     skipped: List[str]  # why a row was skipped, one sentence each
     n_damaged: int  # number of skipped rows that aren't rows of this listing; the others have invalid names
+    listed: Optional[Dict[str, str]] = None  # present values by holder, where a reset restores them; None: it clears
+    state: Optional[QueueState] = None  # what runs beside them; None: it wasn't asked for, or isn't known
 
 
 class Answer(NamedTuple):
@@ -86,6 +123,10 @@ class Unreadable(Exception):
 
 class ServerFailure(Exception):
     """The server is unreachable, rejects the request or sends an invalid response; the message says what to do."""
+
+
+class ServerAway(ServerFailure):
+    """The server can't be reached, or is overloaded or broken: what it last said still holds for a while."""
 
 
 class Refused(Exception):

@@ -18,17 +18,18 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Union
 from agent import VERSION
 from agent.names import SLUG, shown
 from agent.orders import Orders, read_orders
-from agent.records import Refused, ServerFailure
+from agent.records import Refused, ServerAway, ServerFailure
 from agent.source import Source
 
 TIMEOUT_S = 20.0  # a call, from the connection to the last byte
 PATIENCE_S = 60.0  # a call including its retries
 REPORT_PATIENCE_S = 10.0  # a report: while the site's database is down new jobs don't wait for it
+AWAY_PATIENCE_S = 5.0  # a call after one that failed: new jobs don't wait for it
 WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 MOST_BYTES = 64 * 1024 * 1024
 MOST_REPORT_BYTES = 32 * 1024 * 1024  # the server's limit, before gzip
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
+TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
 _CHUNK = 1 << 16
 _DIGITS = re.compile(r"[0-9]{1,18}")
 
@@ -61,6 +62,7 @@ class Rest(Source):
         self._sleep = sleep
         self._orders: Optional[Orders] = None
         self._etag = ""
+        self._is_away = False  # since the last call
         self._offset_s: Optional[float] = None
 
     # --- What the loop asks
@@ -113,21 +115,25 @@ class Rest(Source):
             if zipped:
                 body = gzip.compress(body, 6)
                 sent["Content-Encoding"] = "gzip"
-        ends_at = time.monotonic() + (self._patience_s if patience_s is None else patience_s)
+        patience_s = self._patience_s if patience_s is None else patience_s
+        ends_at = time.monotonic() + (min(patience_s, AWAY_PATIENCE_S) if self._is_away else patience_s)
         for wait_s in (*WAITS_S, None):
             try:
                 reply = self._call(method, path, body, sent)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                failure, later_s = ServerFailure(self._unreached(error)), wait_s
+                failure, later_s = ServerAway(self._unreached(error)), wait_s
             else:
                 if reply.status in (200, 201, 304):
+                    self._is_away = False
                     return reply
-                failure, later_s = self._refusal(reply), wait_s
+                refusal, later_s = self._refusal(reply), wait_s
                 if reply.status != 429 and reply.status < 500:
-                    raise failure
+                    raise refusal
+                failure = ServerAway(str(refusal))
                 if wait_s is not None and _DIGITS.fullmatch(reply.headers.get("retry-after", "")):
                     later_s = max(wait_s, float(reply.headers["retry-after"][:6]))
             if later_s is None or time.monotonic() + later_s >= ends_at:
+                self._is_away = True
                 raise failure
             self._sleep(later_s)
         raise AssertionError("the last wait is None")
@@ -253,14 +259,18 @@ def _document(reply: Reply) -> Any:
 
 
 def _shortened(report: Dict[str, Any]) -> Dict[str, Any]:
-    """The report without the end of the listing, if the whole is too long for the server."""
+    """The report without the end of the listing, if the whole is too long for the server, which it says."""
     queue = report.get("queue")
     if not queue or len(json.dumps(report, separators=(",", ":"))) <= MOST_REPORT_BYTES:
         return report
     each = len(json.dumps(queue, separators=(",", ":"))) / len(queue)
     others = len(json.dumps({**report, "queue": None}, separators=(",", ":")))
     most = max(int((MOST_REPORT_BYTES * 0.9 - others) / each), 0)
-    return {**report, "queue": sorted(queue, key=lambda job: -job["priority"])[:most]}
+    shorter = {**report, "queue": sorted(queue, key=lambda job: -job["priority"])[:most]}
+    state = report.get("queue_state")
+    if state is not None:
+        shorter["queue_state"] = {**state, "omitted": state["omitted"] + max(len(queue) - most, 0)}
+    return shorter
 
 
 def checked_site(text: str) -> urllib.parse.SplitResult:
@@ -296,7 +306,7 @@ def read_token(path: str) -> str:
         text = os.read(handle, 4096).decode("ascii", "replace").strip()
     finally:
         os.close(handle)
-    if not _TOKEN.fullmatch(text):
+    if not TOKEN.fullmatch(text):
         raise Refused(f"{path} holds no token: one looks like fsh_…_….")
     return text
 

@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 
-from agent.adapters.slurm import SSHARE
+from agent import site_commands
 from agent.commands import MOST_BYTES, Commands
 from agent.records import Unreadable
 
@@ -12,28 +12,27 @@ _CLUSTER = re.compile(r"^ClusterName\s*=\s*([A-Za-z0-9_.-]+)\s*$", re.MULTILINE)
 
 
 def read_site(commands: Commands) -> str:
-    """Outputs of sacctmgr dump, scontrol show config and partition, and sshare. Nothing is changed.
+    """Outputs of all of Slurm's commands that a set-up reads. Nothing is changed.
 
     Raises:
-        Unreadable if a command fails.
+        Unreadable if a command fails; if this user may not run it, with who may.
     """
-    config = commands.read(["scontrol", "show", "config"])
+    config = commands.read(site_commands.CONFIG)
     cluster = _CLUSTER.search(config)
     if cluster is None:
         raise Unreadable("scontrol show config prints no ClusterName.")
-    return "".join([
-        _dump(commands, cluster.group(1)),
-        config,
-        commands.read(["scontrol", "show", "partition"]),
-        commands.read(SSHARE),
-    ])  # fmt: skip
+    others = [commands.read(argv) for argv in site_commands.PRINTED if argv is not site_commands.CONFIG]
+    return "".join([_dump(commands, cluster.group(1)), config, *others])
 
 
 def _dump(commands: Commands, cluster: str) -> str:
     """Output of sacctmgr dump, which opens its file by name and reports no error if it can't."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "dump.cfg")
-        commands.read(["sacctmgr", "dump", cluster, "file=" + path])
+        try:
+            commands.read(site_commands.dump_argv(cluster, path))
+        except Unreadable as error:
+            raise Unreadable(f"{error} {site_commands.refusal_hint(str(error))}".strip())
         try:
             with open(path, "rb") as file:
                 content = file.read(MOST_BYTES + 1)

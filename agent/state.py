@@ -8,9 +8,9 @@ import errno
 import fcntl
 import json
 import os
-import tempfile
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
+from agent.files import replace_file
 from agent.records import Refused
 
 FILE, LOCK = "table.json", "lock"
@@ -28,6 +28,8 @@ class Table:
         self.facts: Dict[str, Any] = {}
         self.was_broken = False
         self._rows: Dict[str, List[int]] = {}
+        self._wanted: Dict[str, int] = {}  # where it isn't the value that was set
+        self._stays: Dict[str, float] = {}
         self._written = b""
 
     # --- Rows
@@ -48,6 +50,25 @@ class Table:
         row = self._rows.get(job)
         return row[_VALUE] if row is not None and row[_CONFIRMED] else None
 
+    def wanted(self, job: str) -> Optional[int]:
+        """The value that the site last wanted; the job may have another one, because its place is right with it."""
+        return self._wanted.get(job, self.value(job))
+
+    def note_wanted(self, values: Dict[str, int]) -> None:
+        for job, value in values.items():
+            if job in self._rows and self._rows[job][_VALUE] != value:
+                self._wanted[job] = value
+            else:
+                self._wanted.pop(job, None)
+
+    def stays_since(self, job: str, now: float) -> float:
+        """Since when a value that moved isn't sent; never after `now`, if the clock went back."""
+        return min(self._stays.get(job, now), now)
+
+    def note_stays(self, jobs: Iterable[str], now: float) -> None:
+        """Note all values that moved and are not sent."""
+        self._stays = {job: self.stays_since(job, now) for job in jobs}
+
     def intend(self, values: Iterable[Tuple[str, int]]) -> None:
         for job, value in values:
             self._rows[job] = [value, 0, 0]
@@ -60,11 +81,14 @@ class Table:
     def forget(self, jobs: Iterable[str]) -> None:
         for job in jobs:
             self._rows.pop(job, None)
+            self._wanted.pop(job, None)
+            self._stays.pop(job, None)
 
-    def compare(self, current: Dict[str, int]) -> int:
+    def compare(self, current: Dict[str, int], is_restarted: bool = False) -> int:
         """Confirm intended values that the scheduler lists; return how many confirmed values it lists differently.
 
-        If it lost some, it may also have lost values that it doesn't list (held jobs): they are no longer confirmed.
+        If it lost some, or restarted, it may also have lost values that it doesn't list (held jobs): they are no
+        longer confirmed.
         """
         differ = 0
         for job, value in current.items():
@@ -75,17 +99,16 @@ class Table:
                 row[_CONFIRMED] = 1
             else:
                 differ += row[_CONFIRMED]
-        if differ:
+        if differ or is_restarted:
             for job in self._rows.keys() - current.keys():
                 self._rows[job][_CONFIRMED] = 0
         return differ
 
     def seen(self, known: "frozenset[str]") -> None:
         """Forget jobs that several successive complete listings have omitted."""
-        for job, row in list(self._rows.items()):
-            row[_MISSED] = 0 if job in known else row[_MISSED] + 1
-            if row[_MISSED] >= MISSES:
-                del self._rows[job]
+        for row_job, row in self._rows.items():
+            row[_MISSED] = 0 if row_job in known else row[_MISSED] + 1
+        self.forget([job for job, row in self._rows.items() if row[_MISSED] >= MISSES])
 
     # --- File
     def load(self) -> None:
@@ -99,35 +122,39 @@ class Table:
         except OSError as error:
             raise Refused(f"{path} can't be read: {error.strerror}.")
         try:
-            self.facts, self._rows = _read(content)
+            self._take(content)
             self._written = content
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             self.was_broken = True
             os.replace(path, path + ".broken")
 
+    def peek(self) -> None:
+        """Load the table for commands that change nothing; it stays empty if it can't be read."""
+        try:
+            with open(os.path.join(self.folder, FILE), "rb") as file:
+                self._take(file.read())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            pass
+
+    def _take(self, content: bytes) -> None:
+        document = json.loads(content.decode())
+        facts, rows = _read(document)
+        wanted = {str(job): int(value) for job, value in document.get("wanted", {}).items()}
+        stays = {str(job): float(since) for job, since in document.get("stays", {}).items()}
+        self.facts, self._rows, self._wanted, self._stays = facts, rows, wanted, stays
+
     def save(self) -> None:
         """Write the table if it changed. Raises: OSError, and the file is unchanged."""
-        content = json.dumps(
-            {"format": _FORMAT, "facts": self.facts, "rows": self._rows}, sort_keys=True, separators=(",", ":")
-        ).encode()
+        document = {"format": _FORMAT, "facts": self.facts, "rows": self._rows}
+        document.update(wanted=self._wanted, stays=self._stays)
+        content = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
         if content == self._written:
             return
-        handle, name = tempfile.mkstemp(prefix=FILE + ".", dir=self.folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, os.path.join(self.folder, FILE))
-        except BaseException:
-            os.unlink(name)
-            raise
-        _sync_folder(self.folder)
+        replace_file(os.path.join(self.folder, FILE), content)
         self._written = content
 
 
-def _read(content: bytes) -> Tuple[Dict[str, Any], Dict[str, List[int]]]:
-    document = json.loads(content.decode())
+def _read(document: Any) -> Tuple[Dict[str, Any], Dict[str, List[int]]]:
     if document["format"] != _FORMAT or not isinstance(document["facts"], dict):
         raise ValueError("another format")
     rows = {}
@@ -140,11 +167,7 @@ def _read(content: bytes) -> Tuple[Dict[str, Any], Dict[str, List[int]]]:
 def peek(folder: str) -> Table:
     """The table as it is, for commands that change nothing; empty if it is absent, damaged, or another user's."""
     table = Table(folder)
-    try:
-        with open(os.path.join(folder, FILE), "rb") as file:
-            table.facts, table._rows = _read(file.read())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        pass
+    table.peek()
     return table
 
 
@@ -184,11 +207,3 @@ def lock(folder: str) -> int:
         os.close(handle)
         raise Refused(f"Another agent works with {folder}. Stop it first: systemctl stop fairshare-agent")
     return handle
-
-
-def _sync_folder(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -17,14 +17,14 @@ from collections.abc import Iterable
 
 import bench
 from apps.runs.memory import keep_freed_memory
-from bench import against, hot_roads, pages, site_load
+from bench import against, beside_slurm, hot_roads, pages, site_load
 from bench.own_database import own_database
 from bench.report import BenchLine, exit_status, table
 
 _NOT_MEASURED = {"__main__", "report", "shapes", "web_server", "web_settings"}
 
 
-_FIRST = ("audit", "prediction")  # an empty log; usage up to now, while no other bench has left sources that are late
+_FIRST = ("audit",)  # an empty log
 
 
 def _place(name: str) -> tuple[int, str]:
@@ -40,7 +40,12 @@ def main(arguments: list[str]) -> int:
         roads = options.names or list(hot_roads.ROADS)
         counts_instructions = not options.without_instructions
         return against.compare(options.against, roads, n_blocks=options.blocks, counts_instructions=counts_instructions)
-    site_load.N_ENTRIES, site_load.N_RECORDS, site_load.ROUNDS = options.entries, options.records, options.rounds
+    site_load.ROUNDS = options.rounds
+    if options.entries:
+        site_load.N_ENTRIES = beside_slurm.N_ENTRIES = options.entries
+    if options.records:
+        site_load.N_RECORDS = beside_slurm.N_RECORDS = options.records
+    beside_slurm.RECORDS_RUN = options.record
     entrance = "measure_large" if options.large else "measure"
     chosen = sorted(options.names or (module.name for module in pkgutil.iter_modules(bench.__path__)), key=_place)
     lines: list[BenchLine] = []
@@ -57,7 +62,8 @@ def main(arguments: list[str]) -> int:
             began = time.monotonic()
             try:
                 result: BenchLine | Iterable[BenchLine] = measure()
-                lines += [result] if isinstance(result, BenchLine) else list(result)
+                for line in (result,) if isinstance(result, BenchLine) else result:
+                    lines.append(line)  # one by one: those before a failure are kept
             except Exception:  # what the others measured is printed all the same
                 traceback.print_exc()
                 failed.append(name)
@@ -77,8 +83,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--without-instructions", action="store_true", help="with --against: they take the longest")
     parser.add_argument("--blocks", type=int, default=against.BLOCKS, help="of four processes each, with --against")
-    parser.add_argument("--entries", type=int, default=site_load.N_ENTRIES, help="of the whole site of site_load")
-    parser.add_argument("--records", type=int, default=site_load.N_RECORDS, help="of the whole site of site_load")
+    parser.add_argument("--entries", type=int, help="of the whole site of site_load and beside_slurm")
+    parser.add_argument("--records", type=int, help="of the whole site of site_load and beside_slurm")
+    parser.add_argument("--record", action="store_true", help="store the run of beside_slurm for docs/scale.md")
     parser.add_argument("--rounds", type=int, default=site_load.ROUNDS, help="of the eight readers; 0: one reader")
     return parser.parse_args(arguments)
 

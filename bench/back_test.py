@@ -17,7 +17,7 @@ def measure_large() -> BenchLine:
     from apps.policies.models import Policy
     from apps.series.back_test import back_test
     from apps.series.back_test_runs import current_state
-    from apps.series.daily_series import days_of, last_complete_day, site_zone
+    from apps.series.days import days_of, last_complete_day, site_zone
 
     policy = Policy.objects.filter(slug=SLUG).first() or build(N_ENTRIES, N_RECORDS)[0]
     current, zone = current_state(policy), site_zone()

@@ -95,7 +95,7 @@ def tick(policy: Policy, at: datetime) -> None:
     from apps.priorities.recompute import pipeline
     from apps.priorities.recompute.extension import extend
 
-    inputs = pipeline.load_inputs(policy, as_of=at, keeps_usage=True)
+    inputs = pipeline.load_inputs(policy, as_of=at)
     with transaction.atomic():
         if extend(inputs, at=at) is not None:
             return

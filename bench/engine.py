@@ -68,11 +68,6 @@ def _standard() -> tuple[shapes.Shape, dict[str, Ratio]]:
     return million, {label: _ratio(million, settings, ROUNDS, is_fast=False) for label, settings in LABELS.items()}
 
 
-def standard_tree() -> shapes.Shape:
-    """The standard tree of a million users."""
-    return shapes.standard(N_LEAVES)
-
-
 def _sizes(standard: dict[str, Ratio], million: shapes.Shape) -> Iterator[BenchLine]:
     for size, shape in ((N_LEAVES, million), (100_000, shapes.standard(100_000))):
         for label, settings in LABELS.items():

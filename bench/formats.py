@@ -1,11 +1,9 @@
-"""Importing a whole policy of 100,000 entries from a file; in `make bench-large` every format, written and compared.
+"""Importing a whole policy of 100,000 entries from a file.
 
 The anchor is PyYAML alone: its C parser's events for that file, thrown away. What comes on top of that is ours.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import yaml
 
@@ -19,36 +17,7 @@ SLUG = "bench-formats"
 
 
 def measure() -> list[BenchLine]:
-    """The import of the goal, and two of a policy that is there already."""
-    return _yaml_lines()[0]
-
-
-def measure_large() -> list[BenchLine]:
-    """The file of `measure`, then each format there is."""
-    from apps.accounts.actor import COMMAND
-    from apps.core.clock import now
-    from apps.policies.files.exports import export_policy
-    from apps.policies.models import Policy
-
-    lines, take, anchor_s = _yaml_lines()
-    for name in ("yaml", "json", "csv", "sacctmgr", "sacctmgr-script", "ge"):
-        export = export_policy(policy_slug=SLUG, format=name, at=now(), actor=COMMAND)
-        write_s = processor_s(export.text)
-        text = export.text().encode()
-        read_s = processor_s(lambda text=text, name=name: take(text, name))  # type: ignore[misc]
-        lines.append(
-            BenchLine(
-                f"{name}: writing and comparing 100,000 entries / parser events alone",
-                (write_s + read_s) / anchor_s,
-                None,
-                f"{write_s:.1f} s and {read_s:.1f} s",
-            )
-        )
-    assert Policy.objects.get(slug=SLUG).head_number == 3, "exports ask for nothing"
-    return lines
-
-
-def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
+    """The first import, and one of 500 changed shares."""
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
     from apps.policies.files.import_export import import_policy
@@ -59,9 +28,9 @@ def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
     anchor_s = min(processor_s(lambda: _events(_yaml())) for _ in range(2))
     content = _yaml().encode()
 
-    def take(text: bytes, format: str = "yaml") -> None:
+    def take(text: bytes) -> None:
         import_policy(
-            file=FileImport(policy_slug=SLUG, format=format, content=text),
+            file=FileImport(policy_slug=SLUG, format="yaml", content=text),
             publish=True,
             reason="x",
             at=now(),
@@ -70,11 +39,10 @@ def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
 
     first_s = processor_s(lambda: take(content))
     assert Policy.objects.get(slug=SLUG).head_number == 2
-    same_s = min(processor_s(lambda: take(content)) for _ in range(2))
     changed = content.replace(b"shares: 3\n", b"shares: 4\n", 500)
     changed_s = processor_s(lambda: take(changed))
     assert Policy.objects.get(slug=SLUG).head_number == 3
-    lines = [
+    return [
         BenchLine(
             "import of a 100,000-entry YAML, published / seconds allowed",
             first_s / LONGEST_S,
@@ -84,11 +52,7 @@ def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
         BenchLine(
             "the same with 500 shares changed / seconds allowed", changed_s / LONGEST_S, 1.0, f"{changed_s:.1f} s"
         ),
-        BenchLine(
-            "the same again, nothing to change / parser events alone", same_s / anchor_s, None, f"{same_s:.1f} s"
-        ),
     ]
-    return lines, take, anchor_s
 
 
 def _yaml() -> str:

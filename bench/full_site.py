@@ -6,9 +6,9 @@ planner's statistics are what a site has that was just filled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,8 +25,18 @@ _SITES = np.array([b"s0", b"s1", b"s2", b"s3", b"s4"])
 _HOUR_US = 3_600_000_000
 
 
-def build(n_entries: int, n_records: int, at: datetime) -> Policy:
-    """Fill the database and compute the numbers as of `at`. Jobs are ingested in the order in which they ended."""
+def build(
+    n_entries: int,
+    n_records: int,
+    at: datetime,
+    *,
+    jobs_until: datetime | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Policy:
+    """Fill the database and compute the numbers as of `at`. Jobs are ingested in the order in which they ended.
+
+    jobs_until: end of the two weeks of jobs, where it isn't `at`. settings: of the policy.
+    """
     from apps.accounts.actor import COMMAND
     from apps.core.postgresql import analyze_grown
     from apps.priorities.recompute.staleness import request_recompute
@@ -34,9 +44,9 @@ def build(n_entries: int, n_records: int, at: datetime) -> Policy:
     from apps.usage.models import Source
     from apps.usage.records.ingest import GROWING, ingest_batch
 
-    policy = publish(n_entries, at)
+    policy = publish(n_entries, at, settings)
     source = Source.objects.get(slug=SLUG)
-    for batch in batches(n_entries, n_records, at):
+    for batch in batches(n_entries, n_records, jobs_until or at):
         ingest_batch(source=source, rows=batch, at=at)
         analyze_grown(*GROWING)  # as an import does
     run = work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=COMMAND).pk)

@@ -36,7 +36,7 @@ def measure_at(at: datetime) -> Iterator[BenchLine]:
     """The clock is stopped at that instant."""
     from django.core.management import call_command
 
-    from apps.federation.grid.without_sources import MOST_BUCKETS
+    from apps.federation.grid.without_sources import MOST_GRID_BUCKETS
 
     policy, n_buckets = build(N_ENTRIES, N_BUCKETS, at)
     call_command("collectstatic", interactive=False, verbosity=0)
@@ -55,7 +55,7 @@ def measure_at(at: datetime) -> Iterator[BenchLine]:
     views = [_timed(lambda: _view(reader, _PAGE)) for _ in range(VIEWS)]
     yield _line("grid view again for who sees sums only", views, VIEW_S)
     n_counted = _count_last_days(at)
-    if n_counted > MOST_BUCKETS:
+    if n_counted > MOST_GRID_BUCKETS:
         raise RuntimeError(f"{n_counted:,} hours are more than are gone through.")
     left_out = _left_out_page(policy)
     sizes = f"{n_counted:,} hours count in {LEFT_OUT_DAYS} days"

@@ -1,7 +1,7 @@
 """Growth: processor time of a recompute by leaves, and of an import by records, with the bytes that remain.
 
-Linear growth shows as equal numbers. Times are of this process and of the database together; docs/scale.md lists a run
-and explains each knee.
+Linear growth shows as equal numbers. Times are of this process and of the database together.
+docs/appendices/growth.md lists a run and explains each knee.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from bench.report import BenchLine
 
 if TYPE_CHECKING:
     from apps.usage.parsers.base import RecordBatch
+    from apps.usage.pgbinary import Column
 
 N_JOBS = 188_041
 MANY_JOBS = 1_000_000
@@ -26,9 +27,10 @@ ROUNDS = 3
 _JOBS_A_DAY = 17_095
 _JOBS_A_BURST = 30
 _N_PEOPLE = 231
-GOAL_NEW = 1 / 0.25  # at least a quarter of the raw throughput
-GOAL_BYTES = 200.0  # a record, with its part of the indexes
+GOAL_NEW = 3.2  # keys, accounts, four more indexes and buckets beside the rows
+GOAL_BYTES = 165.0  # a record, with its part of the indexes
 GOAL_DUPLICATES = 1 / 0.25  # of goal 7
+GOAL_FILE = 4.5
 _LOG = Path(__file__).resolve().parent.parent.parent / "shared" / "traces" / "LCG-2005-1.swf.gz"
 
 
@@ -62,7 +64,7 @@ def _measure(text: bytes, origin: str, *, n_jobs: int, rounds: int) -> list[Benc
         BenchLine(
             "import of the packed file as a run / raw COPY",
             whole_s / raw_s,
-            None,
+            GOAL_FILE,
             f"{whole_s:.2f} s: check, unpack, parse, ingest, progress",
         ),
         _size(),
@@ -79,7 +81,7 @@ def _size() -> BenchLine:
         )
         rows, indexes, n = cursor.fetchone()
     rows, indexes = float(rows), float(indexes)
-    line = "bytes of a stored record / 200"
+    line = f"bytes of a stored record / {GOAL_BYTES:.0f}"
     return BenchLine(line, (rows + indexes) / n / GOAL_BYTES, 1.0, f"{rows / n:.0f} and {indexes / n:.0f} in indexes")
 
 
@@ -107,19 +109,18 @@ def synthetic_log(n_jobs: int) -> bytes:
 
 
 def _raw(batches: list[RecordBatch]) -> float:
-    """These columns and values, in these pieces, without keys, checks, accounts and buckets."""
+    """These columns and values, zeros too, in these pieces, without keys, checks, accounts and buckets."""
     from django.db import connection, transaction
 
     from apps.usage.pgbinary import copy_payload, cursor
-    from apps.usage.records.record_rows import COPY, record_columns
 
-    ones = [np.ones(len(batch), np.int64) for batch in batches]
-    payloads = [copy_payload(record_columns(1, b, unit, unit, None)) for b, unit in zip(batches, ones, strict=True)]
+    columns = [_plain_columns(batch) for batch in batches]
+    payloads = [copy_payload(list(each.values())) for each in columns]
     with connection.cursor() as plain:
         plain.execute("DROP TABLE IF EXISTS bench_plain")
         plain.execute("CREATE TABLE bench_plain (LIKE usage_record INCLUDING DEFAULTS)")
         plain.execute("ALTER TABLE bench_plain ALTER id DROP NOT NULL")
-    query = COPY.format(table="bench_plain")
+    query = f"COPY bench_plain ({', '.join(columns[0])}) FROM STDIN (FORMAT BINARY)"
 
     def copy_all() -> None:
         for payload in payloads:
@@ -127,6 +128,22 @@ def _raw(batches: list[RecordBatch]) -> float:
                 copy.write(payload)
 
     return processor_s(copy_all)
+
+
+def _plain_columns(batch: RecordBatch) -> dict[str, Column]:
+    """What a record holds, each column as it is."""
+    from apps.core.clock import now
+    from apps.usage import pgbinary
+    from apps.usage.records.record_rows import record_columns
+
+    unit = np.ones(len(batch), np.int64)
+    return record_columns(1, batch, unit, unit, None, now()) | {
+        "revision": pgbinary.int8(batch.revision),
+        "restart": pgbinary.int4(batch.restart),
+        **{name: pgbinary.float8(getattr(batch, name)) for name in ("cpus", "gpus", "nodes", "mem_mb", "billing")},
+        "requested_s": pgbinary.float8_unless_nan(batch.requested_s),
+        **{name: pgbinary.text(getattr(batch, name)) for name in ("cluster", "array_task")},
+    }
 
 
 def _ingest(slug: str, batches: list[RecordBatch], n_jobs: int) -> tuple[float, float]:

@@ -28,23 +28,35 @@ SLUG = "lab"
 def measure_large() -> list[BenchLine]:
     at = _build()
     lines = [*_replay(at), _many_sites()]
-    return [*lines, *workers.gain("a sweep of four variants", _sweep, "series", rounds=1, warming=1)]
+    return [*lines, *workers.gain("a sweep of four variants", sweep, "series", rounds=1, warming=1)]
 
 
 def _build() -> datetime:
     """The policy and its records; returns the instant after them."""
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
-    from apps.mapping.rules.rule import Rule
-    from apps.mapping.services import set_rules
-    from apps.policies.models import Policy
-    from apps.policies.services import make_policy, publish_document
-    from apps.policies.tree.stored import load_tree
     from apps.runs.services import work_run_now
     from apps.usage.services import NewImport, start_import
 
     to_at = now().replace(hour=0, minute=0, second=0, microsecond=0)
     from_at = to_at - timedelta(days=N_DAYS)
+    make_groups(from_at - timedelta(days=1))
+    log = _log(int(from_at.timestamp()))
+    new = NewImport(source_slug=SLUG, format="swf", file=io.BytesIO(log), file_name="log.swf", makes_source=True)
+    run = work_run_now(start_import(new, at=to_at, actor=COMMAND).run_id)
+    assert run.state == "succeeded", run.error
+    return to_at + timedelta(hours=1)
+
+
+def make_groups(at: datetime) -> None:
+    """The policy, with a rule for all its users."""
+    from apps.accounts.actor import COMMAND
+    from apps.mapping.rules.rule import Rule
+    from apps.mapping.services import set_rules
+    from apps.policies.models import Policy
+    from apps.policies.services import make_policy, publish_document
+    from apps.policies.tree.stored import load_tree
+
     groups: list[dict[str, Any]] = [
         {
             "name": str(group),
@@ -57,17 +69,11 @@ def _build() -> datetime:
         }
         for group in range(1, N_GROUPS + 1)
     ]
-    made_at = from_at - timedelta(days=1)
-    make_policy(slug=SLUG, name=SLUG, at=made_at, actor=COMMAND)
+    make_policy(slug=SLUG, name=SLUG, at=at, actor=COMMAND)
     document = {"policy": SLUG, "root": {"name": SLUG, "children": groups}}
-    publish_document(policy_slug=SLUG, document=document, reason="bench", at=made_at, actor=COMMAND)
+    publish_document(policy_slug=SLUG, document=document, reason="bench", at=at, actor=COMMAND)
     rule = Rule("glob", load_tree(Policy.objects.get(slug=SLUG)).uuid(0), suffix="/{group}/{user}")
-    set_rules(policy_slug=SLUG, rules=[rule], at=made_at, actor=COMMAND)
-    log = _log(int(from_at.timestamp()))
-    new = NewImport(source_slug=SLUG, format="swf", file=io.BytesIO(log), file_name="log.swf", makes_source=True)
-    run = work_run_now(start_import(new, at=to_at, actor=COMMAND).run_id)
-    assert run.state == "succeeded", run.error
-    return to_at + timedelta(hours=1)
+    set_rules(policy_slug=SLUG, rules=[rule], at=at, actor=COMMAND)
 
 
 def _group_of(user: int) -> int:
@@ -208,7 +214,7 @@ def _many_sites() -> BenchLine:
     return BenchLine(f"{N_JOBS:,} jobs on {N_SITES} sites, twice / {GOAL_S:g} s", took_s / GOAL_S, 1.0, text)
 
 
-def _sweep(number: int) -> list[int]:
+def sweep(number: int) -> list[int]:
     """Runs of four variants whose inputs are prepared."""
     from apps.accounts.actor import COMMAND
     from apps.contrib.lab.experiments.services import create_experiment

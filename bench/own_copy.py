@@ -55,12 +55,10 @@ def _move_to(name: str) -> None:
 
     from apps.accounts import account_index
     from apps.priorities.serving import store
-    from apps.usage.kept_usage import kept_usage
 
     connection.close()
     connection.settings_dict["NAME"] = name
     account_index.forget()
-    kept_usage._kept.clear()
     store.forget()
 
 

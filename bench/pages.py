@@ -48,10 +48,10 @@ _WATCH = """
     }
   }).observe({ type: "layout-shift", buffered: true });
   new MutationObserver((_, observer) => {
-    if (!document.querySelector(".fig-live.is-shown")) return;
+    if (!document.querySelector(".fig-live.is-shown, [data-figure][data-drawn]")) return;
     observer.disconnect();
     requestAnimationFrame(() => { seen.chart = performance.now(); });
-  }).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["class"] });
+  }).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["class", "data-drawn"] });
 })();
 """
 _SEEN = """() => ({
@@ -59,9 +59,12 @@ _SEEN = """() => ({
   content: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
   nodes: document.querySelectorAll("*").length,
   waits: [...document.querySelectorAll("[data-figure] .fig-plot")]
-    .filter((each) => !each.querySelector(".fig-live.is-shown, .fig-state") && each.checkVisibility())
+    .filter((each) => !each.querySelector(".fig-live.is-shown, .fig-state") && !each.closest("[data-drawn]"))
+    .filter((each) => each.checkVisibility())
     .filter((each) => each.getBoundingClientRect().top < innerHeight).length,
-  links: [...document.querySelectorAll("a[href]:not([download])")].map((each) => each.pathname + each.search),
+  links: [...document.querySelectorAll("a[href]:not([download])")]  // also those of pictures, whose href is no text
+    .map((each) => new URL(each.getAttribute("href"), document.baseURI))
+    .filter((url) => url.origin === location.origin).map((url) => url.pathname + url.search),
 })"""
 
 

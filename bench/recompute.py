@@ -31,7 +31,7 @@ ROUNDS = 3
 IDLE_PART = 0.2
 N_DAYS = 14
 CHANGED_HOURS = 4  # with 10,000 buckets
-GOAL, FIRST_GOAL, AIM = 3.0, 6.0, 1.0
+GOAL, ENGINE_GOAL, FIRST_GOAL, HOST_GOAL, AIM = 3.0, 2.0, 6.0, 12.0, 1.0
 SLUG = "bench-recompute"
 _TICK = timedelta(minutes=1)
 
@@ -56,7 +56,7 @@ def measure() -> list[BenchLine]:
             GOAL,
             f"{whole:.2f} s ({_listed(parts)}); aim ≤ {AIM:g}",
         ),
-        BenchLine("the same / the engine alone + COPY of its values", whole / engine, GOAL, f"{engine:.2f} s"),
+        BenchLine("the same / the engine alone + COPY of its values", whole / engine, ENGINE_GOAL, f"{engine:.2f} s"),
         BenchLine(
             "the first one of a worker that starts anew / the engine alone + COPY of its values",
             _whole(restarted) / engine,
@@ -64,7 +64,7 @@ def measure() -> list[BenchLine]:
             _listed(restarted),
         ),
         BenchLine(
-            "the first one of a host / the engine alone + COPY of its values", cold / engine, FIRST_GOAL, _listed(first)
+            "the first one of a host / the engine alone + COPY of its values", cold / engine, HOST_GOAL, _listed(first)
         ),
         BenchLine("load of the buckets with codes of 3 sites / without", with_site, None),
     ]
@@ -79,7 +79,7 @@ def _listed(parts: Mapping[str, float]) -> str:
 
 
 def _in_a_new_process() -> dict[str, float]:
-    """A round of a worker that starts on a host whose files are those of the workers before it."""
+    """A round of a worker that starts on a host whose files are those of the workers before it, and loads ahead."""
     code = "import django; django.setup(); from bench import recompute; recompute.print_round()"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     parts: dict[str, float] = json.loads(done.stdout)
@@ -89,9 +89,11 @@ def _in_a_new_process() -> dict[str, float]:
 def print_round() -> None:
     from apps.core.clock import now
     from apps.policies.models import Policy
+    from apps.priorities.recompute import staleness
     from apps.runs.memory import keep_freed_memory
 
     keep_freed_memory()
+    staleness.load_ahead(at=now())
     print(json.dumps(round_of(Policy.objects.get(slug=SLUG), now())))
 
 
@@ -112,8 +114,11 @@ def build(n_entries: int, at: datetime) -> Policy:
     return policy
 
 
-def publish(n_entries: int, at: datetime) -> Policy:
-    """Divisions of 100 groups of 99 users, a rule that maps d0/g0/u0-0, and a source; all an hour before `at`."""
+def publish(n_entries: int, at: datetime, settings: Mapping[str, Any] | None = None) -> Policy:
+    """Divisions of 100 groups of 99 users, a rule that maps d0/g0/u0-0, and a source; all an hour before `at`.
+
+    settings: of the policy, where they aren't the usual ones.
+    """
     from apps.accounts.actor import COMMAND
     from apps.mapping.rules.rule import Rule
     from apps.mapping.services import set_rules
@@ -122,9 +127,8 @@ def publish(n_entries: int, at: datetime) -> Policy:
     from apps.policies.tree.stored import load_tree
     from apps.usage.services import NewSource, make_source
 
-    groups = [_group(number) for number in range(n_groups(n_entries))]
-    divisions = [{"name": f"d{at}", "children": groups[at : at + 100]} for at in range(0, len(groups), 100)]
-    document = {"policy": SLUG, "root": {"name": SLUG, "children": divisions}}
+    root = {"name": SLUG, "children": divisions_of(n_entries)}
+    document = {"policy": SLUG, "settings": dict(settings or {}), "root": root}
     before = at - timedelta(hours=1)
     make_policy(slug=SLUG, name=SLUG, at=before, actor=COMMAND)
     publish_document(policy_slug=SLUG, document=document, reason="bench", at=before, actor=COMMAND)
@@ -152,6 +156,12 @@ SELECT %(source)s, id, 's' || id %% 5, (SELECT max(id) FROM usage_jobclass),
     1 + id * 104729 %% 360000, 0, 0, 0, 0, 1
 FROM accounts_account WHERE namespace = 'c1' AND id %% 1000 >= 1000 * %(idle)s
 """
+
+
+def divisions_of(n_entries: int) -> list[dict[str, Any]]:
+    """The children of the root of the document."""
+    groups = [_group(number) for number in range(n_groups(n_entries))]
+    return [{"name": f"d{first}", "children": groups[first : first + 100]} for first in range(0, len(groups), 100)]
 
 
 def _group(number: int) -> dict[str, Any]:
@@ -182,7 +192,7 @@ def round_of(policy: Policy, at: datetime) -> dict[str, float]:
     from apps.priorities.serving import store as served
 
     change_usage(at)
-    inputs, load_s = timed(lambda: assembly.load_inputs(policy, as_of=at, keeps_usage=True))
+    inputs, load_s = timed(lambda: assembly.load_inputs(policy, as_of=at))
     computed, compute_s = timed(lambda: assembly.compute(inputs))
 
     def store() -> None:

@@ -179,7 +179,7 @@ def _write_records(
         people=[],
         job_classes=[],
     )
-    copy_rows(batch, record_columns(source, batch, account, np.full(n, job_class), None))
+    copy_rows(batch, record_columns(source, batch, account, np.full(n, job_class), None, AT))
 
 
 class _Hours:

@@ -1,13 +1,17 @@
 """Every page and REST route of a site of a million entries and ten million records, asked by eight readers at once.
 
-A table by route is printed: processor time alone, of the web server with the database, then p50 and p95 of the readers,
-who ask one thing after the other without a pause. Bulk answers, above a megabyte, are asked alone. At last, look-ups
-are asked beside recomputes and beside an import. --entries and --records set other sizes.
+A table by route is printed: processor time alone, of the web server with the database, at the first call of the process
+and later, then p50 and p95 of the readers, who ask one thing after the other without a pause. Bulk answers, above a
+megabyte, are asked alone. Then look-ups are asked beside recomputes, an import, a variant of the lab and an upload. At
+last, the memory of each process is printed. --entries and --records set other sizes.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import http.client
+import json
 import os
 import statistics
 import subprocess
@@ -16,37 +20,40 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from bench import full_site
+from bench import full_site, lab
 from bench.ingest import synthetic_log
 from bench.recompute import SLUG, change_usage
 from bench.report import BenchLine
 from bench.site_routes import MEMBER, Address, Readers, addresses, make_objects
-from bench.web_server import web_server
+from bench.web_memory import PeakWatch, memory_sizes
+from bench.web_server import processes_below, serving_processes, web_server
 
 N_ENTRIES, N_RECORDS = 1_000_000, 10_000_000  # set by the options
-N_READERS = 8
+N_READERS, N_PROCESSES = 8, 2
 ROUNDS = 2  # of each reader, through all routes; 0: alone only
-GOAL_S, GOAL_LOOKUP_S = 0.5, 0.02
+GOAL_S, GOAL_LOOKUP_S, GOAL_FIRST_S, GOAL_OWN_MB = 0.5, 0.02, 1.0, 600.0
 _ALONE = 3
 _BULK_BYTES = 1_000_000
 _LOOKUPS_A_SECOND = 50
+_UPLOADED_JOBS, _UPLOADED_BYTES = 1_000_000, 44_000_000
 _ROOT = Path(__file__).resolve().parent.parent
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Asked:
-    """What one route took. cpu_s: of the server and the database, alone."""
+    """What one route took. first_cpu_s, cpu_s: of the server and the database, alone: after a start, and later."""
 
     address: Address
     status: int
     n_bytes: int
     first_s: float
+    first_cpu_s: float = 0.0
     cpu_s: float = 0.0
     n_failed: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -77,15 +84,23 @@ def measure_large() -> Iterator[BenchLine]:
     objects, readers = make_objects()
     chosen, left_out = addresses(objects)
     print(f"  built in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    with web_server() as port:
-        asked = _ask_alone(port, chosen, readers)
+    with web_server(N_PROCESSES) as port:
+        web = serving_processes()
+        assert len(web) == N_PROCESSES, web
+        with PeakWatch(web) as alone:
+            asked = _ask_alone(port, chosen, readers)
         print(route_table(asked, left_out), file=sys.stderr, flush=True)
         pages = [each for each in asked if not each.is_bulk]
-        if ROUNDS:
+        with PeakWatch(web) as together:
             _ask_together(port, pages, readers)
         print(route_table(asked, left_out))
         yield from _lines(pages)
+        yield _peak("while pages, routes and bulk answers are asked alone", alone.peak_mb)
+        if ROUNDS:
+            yield _peak(f"beside {N_READERS} readers", together.peak_mb)
+        yield _memory()
         yield from _lookups(port, readers)
+        print(_memory_table())
 
 
 def _lines(pages: list[Asked]) -> Iterator[BenchLine]:
@@ -100,6 +115,13 @@ def _lines(pages: list[Asked]) -> Iterator[BenchLine]:
         f"{slowest.p95_s:.2f} s, {slowest.address.route}; {n_missed} of {len(pages)} miss it; {size}; "
         f"{n_failed} failed; load {os.getloadavg()[0]:.0f}",
     )
+    slow_firsts = [each for each in pages if each.first_cpu_s >= GOAL_FIRST_S]
+    yield BenchLine(
+        f"pages and routes whose first answer after a start takes {GOAL_FIRST_S:g} s of processor time",
+        len(slow_firsts),
+        0,
+        "; ".join(f"{each.address.route} {each.first_cpu_s:.1f} s" for each in slow_firsts),
+    )
     costliest = max(pages, key=lambda each: each.cpu_s)
     yield BenchLine(
         "processor time of the costliest page or route, alone / 0.1 s",
@@ -107,6 +129,38 @@ def _lines(pages: list[Asked]) -> Iterator[BenchLine]:
         None,
         f"{costliest.cpu_s:.2f} s, {costliest.address.route}; mean {statistics.mean(p.cpu_s for p in pages):.3f} s",
     )
+
+
+def _peak(when: str, peak_mb: float) -> BenchLine:
+    return BenchLine(
+        f"most MB of its own of a web process, {when}",
+        peak_mb,
+        GOAL_OWN_MB,
+        f"{peak_mb:.0f} MB; {N_ENTRIES:,} entries",
+    )
+
+
+def _memory() -> BenchLine:
+    """Of what no file holds: mapped files are shared by all processes of a host."""
+    own = max(memory_sizes(pid)["Anonymous"] for pid in serving_processes())
+    return BenchLine(
+        f"MB of its own of a web process, after all pages and routes{f' and {N_READERS} readers' if ROUNDS else ''}",
+        own,
+        GOAL_OWN_MB,
+        f"{own:.0f} MB; {N_ENTRIES:,} entries",
+    )
+
+
+def _memory_table() -> str:
+    """MB of each process of the site: what no file holds, all with files and shared memory, and its most so far."""
+    rows = [f"{'process':<72} {'own MB':>7} {'all MB':>7} {'peak':>7}"]
+    for pid in processes_below(os.getpid()):
+        with suppress(OSError):  # one that has just ended
+            title = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+            sizes, status = memory_sizes(pid), Path(f"/proc/{pid}/status").read_text()
+            peak_kb = int(status.partition("VmHWM:")[2].split()[0])
+            rows.append(f"{title[-72:]:<72} {sizes['Anonymous']:>7.0f} {sizes['Rss']:>7.0f} {peak_kb / 1024:>7.0f}")
+    return "\n".join(rows)
 
 
 def route_table(asked: list[Asked], left_out: list[str]) -> str:
@@ -118,7 +172,7 @@ def route_table(asked: list[Asked], left_out: list[str]) -> str:
         mark += f" {each.n_failed} failed" if each.n_failed else ""
         rows.append(
             f"{each.address.route[:84]:<84} {each.n_bytes / 1024:>7.0f} {each.cpu_s * 1e3:>7.0f} "
-            f"{each.first_s * 1e3:>7.0f} {p50:>7.0f} {p95:>7.0f}{mark}"
+            f"{each.first_cpu_s * 1e3:>7.0f} {p50:>7.0f} {p95:>7.0f}{mark}"
         )
     rows.append(f"{len(left_out)} routes are not asked, for this site has not what they name")
     return "\n".join(rows)
@@ -133,10 +187,10 @@ def _ask_alone(port: int, chosen: list[Address], readers: Readers) -> list[Asked
         status, n_bytes, first_s = _ask(connection, address, readers)
         if status != 200:
             continue
-        each = Asked(address, status, n_bytes, first_s)
+        each = Asked(address, status, n_bytes, first_s, cpu_of_children(os.getpid()) - before)
         asked.append(each)
         if each.is_bulk:
-            each.seconds, each.cpu_s = [first_s], cpu_of_children(os.getpid()) - before
+            each.seconds, each.cpu_s = [first_s], each.first_cpu_s
             continue
         before = cpu_of_children(os.getpid())
         for _ in range(_ALONE):
@@ -146,6 +200,8 @@ def _ask_alone(port: int, chosen: list[Address], readers: Readers) -> list[Asked
 
 
 def _ask_together(port: int, pages: list[Asked], readers: Readers) -> None:
+    if not ROUNDS:
+        return
     for each in pages:
         each.seconds = []
 
@@ -202,12 +258,13 @@ def _lookups(port: int, readers: Readers) -> Iterator[BenchLine]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.swf"
         log.write_bytes(synthetic_log(300_000))
-        recompute = ["-c", _RECOMPUTE]
         ingest = ["manage.py", "import_usage", "--source", "bench-import", "--format", "swf", str(log)]
         for name, command in (
             ("alone", None),
-            ("beside recomputes", recompute),
+            ("beside recomputes", _call("recompute_again()")),
             ("beside an import of 300,000 jobs", ingest),
+            ("beside a variant of the lab", _call("simulate_again()")),
+            ("beside uploads of 44 MB", _call(f"upload_again({port}, {readers.token!r})")),
         ):
             with _beside(command) as is_over:
                 seconds = _look_up(port, readers, is_over)
@@ -227,9 +284,7 @@ def _beside(command: list[str] | None) -> Iterator[Callable[[], bool]]:
     if command is None:
         yield lambda: time.monotonic() - began > 10
         return
-    process = subprocess.Popen(
-        [sys.executable, *command], cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen([sys.executable, *command], cwd=_ROOT, stdout=subprocess.DEVNULL)
     try:
         yield lambda: process.poll() is not None
         assert process.returncode == 0, (command, process.returncode)
@@ -238,7 +293,9 @@ def _beside(command: list[str] | None) -> Iterator[Callable[[], bool]]:
         process.wait()
 
 
-_RECOMPUTE = "import django; django.setup(); from bench.site_load import recompute_again; recompute_again()"
+def _call(expression: str) -> list[str]:
+    """Arguments of Python that call a function of this module in another process."""
+    return ["-c", f"import django; django.setup(); from bench import site_load; site_load.{expression}"]
 
 
 def recompute_again() -> None:
@@ -252,6 +309,28 @@ def recompute_again() -> None:
         change_usage(now())
         run = work_run_now(request_recompute(policy_slug=SLUG, at=now(), actor=COMMAND).pk)
         assert run.state == "succeeded", run.error
+
+
+def simulate_again() -> None:
+    """As a worker does it: the first variant of a sweep."""
+    from apps.core.clock import now
+    from apps.runs.services import work_run_now
+
+    lab.make_groups(now())
+    run = work_run_now(lab.sweep(1)[0])
+    assert run.state == "succeeded", run.error
+
+
+def upload_again(port: int, token: str) -> None:
+    """A log for experiments, packed and sent three times: a worker reads it later."""
+    text = synthetic_log(_UPLOADED_JOBS)[:_UPLOADED_BYTES].rpartition(b"\n")[0]
+    connection, headers = _connect(port), {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    body = json.dumps({"name": "bench", "gzip": base64.b64encode(gzip.compress(text)).decode()})
+    for _ in range(3):
+        connection.request("POST", f"/api/v1/policies/{SLUG}/experiments/traces", body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status in (200, 201), answer.status
 
 
 def _look_up(port: int, readers: Readers, is_over: Callable[[], bool]) -> list[float]:

@@ -27,7 +27,7 @@ CONSTANTS = {
     "tick": Constant(70.0, "ms", "any tick of a policy, beside that", "bench growth"),
     "first": Constant(10.0, "µs an entry", "the first recompute of a worker", "bench recompute"),
     "ingest": Constant(42_000.0, "records a second", "stored with their hours, on one core", "bench growth"),
-    "record": Constant(252.0, "bytes", "a stored record with its indexes", "bench growth"),
+    "record": Constant(196.0, "bytes", "a stored record with its indexes", "bench growth"),
     "bucket": Constant(170.0, "bytes", "an hour of an account with its index", "bench growth"),
     "snapshot": Constant(6.1, "bytes an entry", "a stored snapshot", "bench day_bytes"),
     "served": Constant(230.0, "bytes an entry", "files that all processes of a host map", "bench web_memory"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -18,6 +20,7 @@ from bench.report import BenchLine
 N_ENTRIES = 1_000_000
 N_PROCESSES, N_NAMES, AT_ONCE = 10, 100_000, 1_000
 OWN_GOAL_MB, TOGETHER_GOAL_MB = 250.0, 1_500.0
+_LOOK_S = 0.1
 _SERVE = f"""
 import gc, sys
 import django
@@ -92,7 +95,7 @@ def _wait(process: subprocess.Popen[str]) -> None:
 
 
 def _lines(processes: list[subprocess.Popen[str]], when: str) -> list[BenchLine]:
-    sizes = [_sizes(process.pid) for process in processes]
+    sizes = [memory_sizes(process.pid) for process in processes]
     own = [size["Private_Clean"] + size["Private_Dirty"] for size in sizes]
     together = sum(size["Pss"] for size in sizes)
     return [
@@ -111,7 +114,28 @@ def _lines(processes: list[subprocess.Popen[str]], when: str) -> list[BenchLine]
     ]
 
 
-def _sizes(pid: int) -> dict[str, float]:
+class PeakWatch(threading.Thread):
+    """The most memory that one of these has in no file while this runs, looked at ten times a second."""
+
+    def __init__(self, processes: Sequence[int]) -> None:
+        super().__init__(name="memory", daemon=True)
+        self._processes, self._is_over = processes, threading.Event()
+        self.peak_mb = 0.0
+
+    def run(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            self.peak_mb = max(self.peak_mb, *(memory_sizes(pid)["Anonymous"] for pid in self._processes))
+
+    def __enter__(self) -> PeakWatch:
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._is_over.set()
+        self.join()
+
+
+def memory_sizes(pid: int) -> dict[str, float]:
     """MB by kind, from the kernel."""
     rows = (line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
     return {name.rstrip(":"): int(kilobytes) / 1024 for name, kilobytes, *_unit in rows}

@@ -171,8 +171,7 @@ def _policies(n_entries: int) -> list[str]:
 
     at = now().replace(second=0, microsecond=0)
     recompute.build(n_entries, at)
-    groups = [recompute._group(number) for number in range(recompute.n_groups(n_entries))]
-    divisions = [{"name": f"d{first}", "children": groups[first : first + 100]} for first in range(0, len(groups), 100)]
+    divisions = recompute.divisions_of(n_entries)
     slugs = [f"workers-{number}" for number in range(N_AT_ONCE)]
     for slug in slugs:
         document = {"policy": slug, "root": {"name": slug, "children": divisions}}

@@ -1,4 +1,4 @@
-"""docs/reliability.md: the register of derived state, from what each module declares."""
+"""The appendix derived-state.md: the register of derived state, from what each module declares."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ OF_CODE_ALONE = frozenset(
         "policies.access.scope._policies_and_grants",
         "policies.formats.registry.load_package_formats",
         "policies.formats.sacctmgr_dump._file_key",
+        "priorities.projections._one_projects_drafts",
         "priorities.sentences.numbers._format",
         "priorities.serving.named_entries._given_fields",
         "runs.presence.fingerprints",
@@ -61,19 +62,23 @@ OF_CODE_ALONE = frozenset(
         "usage.parsers.slurm_states._words",
         "usage.parsers.slurm_values._offsets",
         "usage.parsers.xml_records._local",
-        "web.early_answers._early_answers",
+        "web.middleware.early_answers._early_answers",
+        "web.templatetags.plugin_parts._links_of",
         "web.figures.scales.day_ticks",
         "web.figures.used_and_target._balance",
         "web.figures.used_and_target._percent_text",
         "web.figures.used_and_target._sentence",
         "web.figures.used_and_target._template",
-        "web.glossary.terms",
-        "web.guides._by_route",
-        "web.guides.guides",
-        "web.guides.rest_of",
-        "web.operator_choices._orders_like_relative",
+        "web.texts.glossary.terms",
+        "web.links.guides._by_route",
+        "web.links.guides.guides",
+        "web.links.guides.rest_of",
+        "web.texts.operator_choices._orders_like_relative",
         "web.rest.body_limits._route_of",
         "web.rest.body_limits.limits_by_route",
+        "web.rest.deprecations._deprecated_by_word",
+        "web.rest.deprecations.deprecated",
+        "web.rest.deprecations.renamed_fields",
         "web.rest.records.serializer_of",
         "web.shell.lines._around_uid",
         "web.shell.live_state._frame_sql",
@@ -86,7 +91,7 @@ OF_CODE_ALONE = frozenset(
         "web.shell.places.tabs_of",
         "web.templatetags.listings._marked",
         "web.templatetags.marks.icon",
-        "web.terminal_client.client_file",
+        "web.links.terminal_client.client_file",
     }
 )
 

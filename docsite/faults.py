@@ -1,4 +1,4 @@
-"""docs/reliability.md: each fault with its promise, the tests that are marked with it, and what they measured last."""
+"""The appendix faults.md: each fault with its promise, its marked tests, and what they measured last."""
 
 from __future__ import annotations
 

@@ -9,7 +9,22 @@ from pathlib import Path
 
 from apps.core.code_paths import REPOSITORY
 from bench import sizing
-from docsite import algorithms, commands, curves, derived_state, examples, faults, person, scopes, settings, worked_tree
+from docsite import (
+    algorithms,
+    beside_slurm,
+    commands,
+    curves,
+    deprecations,
+    derived_state,
+    examples,
+    faults,
+    person,
+    schedulers,
+    scopes,
+    settings,
+    site_commands,
+    worked_tree,
+)
 from docsite.papers import page as papers
 
 DOCS = REPOSITORY / "docs"
@@ -17,7 +32,11 @@ _END = "<!-- end -->"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("settings.md", settings.page),
     "commands": ("commands.md", commands.page),
-    "scopes": ("scopes.md", scopes.page),
+    "site-commands": ("schedulers.md", site_commands.snapshot),
+    "scopes": ("rest.md", scopes.meanings),
+    "routes": ("appendices/routes.md", scopes.tables),
+    "renamed": ("appendices/renamed-fields.md", deprecations.renamed_fields),
+    "removed-routes": ("appendices/renamed-fields.md", deprecations.removed_routes),
     "person": ("privacy.md", person.sections),
     "algorithms": ("algorithms.md", algorithms.tree_algorithms),
     "operators": ("algorithms.md", algorithms.operators),
@@ -25,11 +44,19 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "jobs": ("algorithms.md", algorithms.job_algorithms),
     "constants": ("scale.md", sizing.constants),
     "sizing": ("scale.md", sizing.table),
-    "plan": ("scale.md", sizing.plan),
+    "beside-slurm": ("scale.md", beside_slurm.page_part),
+    "plan": ("appendices/growth.md", sizing.plan),
     "worked-tree": ("worked-tree.md", worked_tree.drawing),
-    "papers": ("papers.md", papers.sections),
-    "faults": ("reliability.md", faults.table_of_faults),
-    "derived-state": ("reliability.md", derived_state.register),
+    "papers": ("appendices/papers.md", papers.sections),
+    "faults": ("appendices/faults.md", faults.table_of_faults),
+    "slurm-releases": ("appendices/slurm.md", lambda: schedulers.releases_tried("slurm")),
+    "slurm-changes": ("appendices/slurm.md", schedulers.slurm_changes),
+    "slurm-facts": ("appendices/slurm.md", lambda: schedulers.facts("slurm")),
+    "gridengine-releases": ("appendices/gridengine.md", lambda: schedulers.releases_tried("gridengine")),
+    "htcondor-releases": ("appendices/htcondor.md", lambda: schedulers.releases_tried("htcondor")),
+    "htcondor-facts": ("appendices/htcondor.md", lambda: schedulers.facts("htcondor")),
+    "gridengine-facts": ("appendices/gridengine.md", lambda: schedulers.facts("gridengine")),
+    "derived-state": ("appendices/derived-state.md", derived_state.register),
     "nginx": ("security.md", lambda: examples.shown("proxy/nginx.conf")),
     "caddy": ("security.md", lambda: examples.shown("proxy/Caddyfile")),
     "worked-order": ("worked-tree.md", worked_tree.order),

@@ -1,4 +1,4 @@
-"""docs/scopes.md: every route of REST with its methods and the scopes of tokens that may call it."""
+"""Scopes of tokens, for docs/rest.md; every route of REST with its methods and scopes, for the appendix routes.md."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _GROUPS = {
 
 def routes() -> Iterator[tuple[str, str, frozenset[str] | None]]:
     """Path below /api/v1/, method, scopes; None for a route that asks for no scope."""
-    from apps.web.rest import removed
+    from apps.web.rest.removed import is_removed
     from fairshare_web.urls import REST
 
-    living = [pattern for pattern in REST if pattern not in removed.urlpatterns]
+    living = [pattern for pattern in REST if not is_removed(pattern)]
     for path, view in _walk(living, ""):
         if path.startswith("^"):
             continue
@@ -60,11 +60,13 @@ def _walk(patterns: Sequence[URLPattern | URLResolver], before: str) -> Iterator
             yield re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", path), getattr(callback, "view_class", callback)
 
 
-def page() -> str:
-    """The scopes, then a table of routes for each subject."""
-    meaning = table(
-        ("scope", "a token with it may"), [(code(value), str(label)) for value, label in Token.Scope.choices]
-    )
+def meanings() -> str:
+    """What a token of each scope may."""
+    return table(("scope", "a token with it may"), [(code(value), str(label)) for value, label in Token.Scope.choices])
+
+
+def tables() -> str:
+    """A table of routes for each subject."""
     grouped: dict[str, dict[str, dict[str, list[str]]]] = {}
     for path, method, scopes in routes():
         grouped.setdefault(_group(path), {}).setdefault(path, {}).setdefault(_needed(scopes), []).append(method)
@@ -73,7 +75,7 @@ def page() -> str:
         + table(("route below `/api/v1/`", "GET", "others"), [_row(*each) for each in sorted(by_path.items())])
         for name, by_path in sorted(grouped.items())
     ]
-    return "\n\n".join([f"## Scopes\n\n{meaning}", *sections])
+    return "\n\n".join(sections)
 
 
 def _row(path: str, methods_by_scopes: Mapping[str, Sequence[str]]) -> tuple[str, str, str]:

@@ -34,7 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_PLUGINS": "plug-ins of other packages by the names of their apps, comma-separated",
         "FAIRSHARE_PLUGINS_LEFT_OUT": "plug-ins of the product that this site doesn't use, such as "
         "`apps.contrib.forecast`, comma-separated; `all`: all of them. Their rows are kept",
-        "FAIRSHARE_SMALLEST_GROUP": "minimum number of active members before a group's total is shown to people who may"
+        "FAIRSHARE_SMALLEST_GROUP": "minimum number of active users before a group's total is shown to people who may"
         " only see totals",
     },
     "Recompute and background work": {
@@ -58,12 +58,13 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Backup": {
         "FAIRSHARE_BACKUP_DIR": "folder for a backup a day, made by the first worker that is free: all workers reach "
-        "it. Without it none is made ([back up](install.md#back-up-and-restore))",
+        "it. Without it none is made ([back up](operate.md#back-up-and-restore))",
         "FAIRSHARE_BACKUP_KEEP": "how many of these are kept, the newest",
         "FAIRSHARE_BACKUP_RECIPIENT": "public key of age or SSH for which they are encrypted",
     },
     "Outgoing connections": {
         "FAIRSHARE_OUTBOUND_ALLOW": "`host:port` of targets that may have a private address or plain http, "
+        "and `unix:/path` of sockets, "
         "comma-separated. As `FAIRSHARE_OUTBOUND_ALLOW_FILE`, one a line, the list is read again when the file changes",
         "FAIRSHARE_OUTBOUND_CA_FILE": "certificates of your own authority for outgoing TLS. Default: the system's",
         "FAIRSHARE_OUTBOUND_PROXY": "proxy for all outgoing connections but those to targets in "
@@ -91,6 +92,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_ALLOWED_HOSTS": "host names that the service answers to, comma-separated",
         "FAIRSHARE_TRUSTED_ORIGINS": "origins that may post forms, needed behind a proxy that changes the host or the "
         "scheme",
+        "FAIRSHARE_FRAME_ORIGINS": "origins whose pages may show the card `/me/card/` in a frame, comma-separated "
+        "([portals](portals.md#a-card-in-a-frame))",
         "FAIRSHARE_PROXY_COUNT": "how many proxies add to `X-Forwarded-For` ([behind a "
         "proxy](security.md#behind-a-proxy))",
         "FAIRSHARE_BEHIND_TLS_PROXY": "trust `X-Forwarded-Proto`",

@@ -10,7 +10,17 @@ from apps.core.code_paths import REPOSITORY
 from docsite.markdown import code, table
 from docsite.setting_texts import SECTIONS
 
-_READERS = ("env_bool", "env_choice", "env_database", "env_int", "env_list", "env_str", "env_time_zone", "env_url")
+_READERS = (
+    "env_bool",
+    "env_choice",
+    "env_database",
+    "env_int",
+    "env_list",
+    "env_origins",
+    "env_str",
+    "env_time_zone",
+    "env_url",
+)
 # Read outside of fairshare_web/settings.py, because they are needed before it.
 _EARLY = {"FAIRSHARE_VAR": "`var`", "FAIRSHARE_CONFIG": "none"}
 

@@ -10,6 +10,7 @@ import sys
 import django
 
 from apps.cli.stack.parent import die_with_parent
+from apps.runs.memory import share_one_heap
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 
@@ -17,6 +18,7 @@ _server = multiprocessing.parent_process()
 if _server is not None and _server.pid is not None:
     die_with_parent(_server.pid)
 
+share_one_heap()  # before threads have heaps of their own
 sys.setswitchinterval(0.0002)  # s; the event loop, which answers look-ups, waits less for threads that compute
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))  # a connection is a file

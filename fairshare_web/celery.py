@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, worker_init, worker_ready, worker_shutting_down
+from celery.signals import beat_init, celeryd_after_setup, worker_init, worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 from kombu.transport import TRANSPORT_ALIASES
 
@@ -36,6 +36,21 @@ def prepare_worker(**_signal: Any) -> None:
         raise SystemExit(reason)
     keep_freed_memory()
     bound_statements(settings.FAIRSHARE_STATEMENT_S)
+
+
+@celeryd_after_setup.connect
+def load_ahead(**_signal: Any) -> None:
+    """Before the first message, and before processes of a pool are forked, which share what is loaded."""
+    from django.db import DatabaseError, connection
+
+    from apps.core import clock
+    from apps.priorities.recompute import staleness
+    from apps.runs.queues import RECOMPUTE, consumed_queues
+
+    if RECOMPUTE in consumed_queues():
+        with suppress(DatabaseError):  # the first run reads it
+            staleness.load_ahead(at=clock.now())
+        connection.close()
 
 
 @worker_shutting_down.connect

@@ -69,6 +69,17 @@ def env_list(name: str, *, default: str = "") -> list[str]:
     return [part.strip() for part in env_str(name, default=default).split(",") if part.strip()]
 
 
+def env_origins(name: str) -> list[str]:
+    """Origins, such as https://portal.example.org: each exactly, without a path or a wildcard."""
+    origins = [origin.rstrip("/") for origin in env_list(name)]
+    for origin in origins:
+        if not _ORIGIN.fullmatch(origin):
+            raise ImproperlyConfigured(
+                f"{name} has {origin!r}, which is no origin; example: https://portal.example.org."
+            )
+    return origins
+
+
 def env_file(name: str) -> str:
     """The file that NAME_FILE names, for a value that is read again when the file changes; "" where none is named."""
     return os.environ.get(f"{name}_FILE", "")

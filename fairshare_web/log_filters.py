@@ -42,6 +42,11 @@ class LimitRepeats(logging.Filter):
         self._lock = threading.Lock()
         self._windows: dict[tuple[Any, ...], _Window] = {}
 
+    def forget(self) -> None:
+        """Begin to count anew."""
+        with self._lock:
+            self._windows.clear()
+
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from csp.constants import NONE, SELF
+from django.contrib.messages import constants as messages
 from django.core.exceptions import ImproperlyConfigured
 from kombu import Queue
 
@@ -16,7 +17,7 @@ from apps.cli.stack.paths import broker_dirs, read_or_make_secret, socket_dir, v
 from apps.core.code_paths import SHIPPED
 from apps.core.plugin_loading import load_plugins
 from apps.core.private_dirs import private_dir
-from apps.runs.queues import PERIODIC, QUEUES
+from apps.runs.queues import FEDERATION, PERIODIC, QUEUES
 from fairshare_web.environment import (
     env_bool,
     env_choice,
@@ -24,6 +25,7 @@ from fairshare_web.environment import (
     env_file,
     env_int,
     env_list,
+    env_origins,
     env_str,
     env_time_zone,
     env_url,
@@ -43,6 +45,7 @@ SECRET_KEY = env_str("SECRET_KEY", default="") or read_or_make_secret("secret_ke
 SECRET_KEY_FALLBACKS = env_list("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env_list("FAIRSHARE_ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("FAIRSHARE_TRUSTED_ORIGINS")
+FAIRSHARE_FRAME_ORIGINS = env_origins("FAIRSHARE_FRAME_ORIGINS")  # whose pages may frame the card of one's own place
 FAIRSHARE_PORT = env_int("FAIRSHARE_PORT", default=8000, minimum=1, maximum=65_535)
 FAIRSHARE_CLOCK = env_str("FAIRSHARE_CLOCK", default="")
 
@@ -105,6 +108,7 @@ PLUGINS = [
     "apps.contrib.forecast",
     "apps.contrib.lab",
     "apps.contrib.search",
+    "apps.contrib.starts",
 ]
 FAIRSHARE_PLUGINS_LEFT_OUT = env_list("FAIRSHARE_PLUGINS_LEFT_OUT")
 if FAIRSHARE_PLUGINS_LEFT_OUT == ["all"]:
@@ -153,10 +157,7 @@ MIDDLEWARE = [
     "apps.web.rest.transport.HttpsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "fairshare_web.content_policy.ContentPolicyMiddleware",
-    "apps.pages.monitoring.views.HealthMiddleware",  # answers without session or database
-    "apps.web.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
-    "apps.web.early_answers.answer_early",  # orders of agents: no session, without a database the last ones
-    "apps.pages.tree.live.views.LiveMiddleware",  # pages that ask for news: one query
+    "apps.web.middleware.early_answers.EarlyAnswersMiddleware",  # those below, and those of plug-ins
     "fairshare_web.page_compression.PageCompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -173,15 +174,21 @@ MIDDLEWARE = [
     "apps.web.rest.requests.RefusedRequestMiddleware",
     "apps.web.rest.requests.RequestCacheMiddleware",
     "apps.web.shell.errors.DomainErrorMiddleware",
-    "apps.web.replica_reads.ReplicaMiddleware",  # around views only: sessions, users and tokens are the primary's
+    "apps.web.middleware.replica_reads.ReplicaMiddleware",  # around views only: sessions and tokens are the primary's
     "axes.middleware.AxesMiddleware",  # last, by its own rule
+]
+EARLY_ANSWERS = [  # to one middleware, before sessions
+    "apps.web.middleware.lookup.early_answer",  # look-ups with tokens: no database
+    "apps.pages.monitoring.views.early_answer",  # probes
+    "apps.pages.tree.live.views.early_answer",  # pages that ask for news: one query
 ]
 ROOT_URLCONF = "fairshare_web.urls"
 WSGI_APPLICATION = "fairshare_web.wsgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TEMPLATES = [
     {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "NAME": "django",  # as packages call it
+        "BACKEND": "apps.web.shell.templates.Templates",
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
@@ -194,6 +201,7 @@ TEMPLATES = [
         },
     }
 ]
+MESSAGE_TAGS = {messages.WARNING: "warn", messages.ERROR: "bad"}  # as classes of notes are called
 
 _DATABASE = env_database("DATABASE_URL")
 FAIRSHARE_EMBEDDED_DATABASE = _DATABASE is None
@@ -275,6 +283,11 @@ CELERY_BEAT_SCHEDULE = {
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
     "clear-sessions": {"task": "apps.accounts.tasks.clear_sessions", "schedule": 3600.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
+    "send-password-resets": {
+        "task": "apps.accounts.tasks.send_password_resets",
+        "schedule": 10.0,
+        "options": {"queue": FEDERATION},  # the mail server is another host, for which it waits
+    },
 }
 if FAIRSHARE_BACKUP_DIR:
     CELERY_BEAT_SCHEDULE["back-up"] = {
@@ -302,9 +315,9 @@ AUTH_PASSWORD_VALIDATORS = [
         ("CommonPasswordValidator", {}),
     )
 ]
-LOGIN_URL = "dashboard:sign-in"
-LOGIN_REDIRECT_URL = "dashboard:start"
-LOGOUT_REDIRECT_URL = "dashboard:sign-in"
+LOGIN_URL = "pages:sign-in"
+LOGIN_REDIRECT_URL = "pages:start"
+LOGOUT_REDIRECT_URL = "pages:sign-in"
 FAIRSHARE_LINK_BY_NAME = env_list("FAIRSHARE_LINK_BY_NAME")  # sources whose user names are this site's own
 FAIRSHARE_OIDC_ISSUER = env_str("FAIRSHARE_OIDC_ISSUER", default="")
 FAIRSHARE_OIDC_NAME = env_str("FAIRSHARE_OIDC_NAME", default="single sign-on")
@@ -451,7 +464,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "RunState": "apps.runs.models.Run.State",
         "ChangeSetState": "apps.policies.models.ChangeSet.State",
-        "EntryState": "apps.web.tree_listing.STATES",
+        "EntryState": "apps.web.listings.tree_listing.STATES",
         "Verb": "apps.policies.models.Grant.Verb",
         "MappingRuleKind": "apps.mapping.rules.rule.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",
@@ -470,8 +483,13 @@ SPECTACULAR_SETTINGS = {
         "SchedulerKind": [
             ("slurm", "Slurm"),
             ("gridengine", "Grid Engine"),
+            ("htcondor", "HTCondor"),
         ],  # of a plug-in, whose models may not be here, as those of the next
+        "ActionEnum": ["remove", "archive", "restore"],
+        "RestoredShareCodeEnum": ["done", "already", "missing", "changed_meanwhile"],
         "ConvertedLineBasisEnum": ["allocated", "rest", "none"],
+        "QueuedJobStateEnum": ["pending", "held"],
+        "GroupNowKindEnum": ["group", "members", "direct", "unmapped"],
         "BookedJobState": ["decided", "started", "finished", "cancelled", "lost"],
     },
     "POSTPROCESSING_HOOKS": [

@@ -32,6 +32,7 @@ OF_OTHERS = {
     ),  # Compose
     *("FAIRSHARE_REQUIRE_ALL", "FAIRSHARE_SHOTS", "FAIRSHARE_FAULT_RECORDS", "FAIRSHARE_REFERENCE_FOLDER"),  # the suite
     *("FAIRSHARE_TESTS_END_S", "FAIRSHARE_CLUSTER_FAULTS", "FAIRSHARE_CLUSTER_SPEED"),  # the suite
+    *("FAIRSHARE_ROOTS", "FAIRSHARE_SLURM_RELEASE", "FAIRSHARE_STARTS_MINUTES", "FAIRSHARE_STARTS_SEED"),  # the suite
 }
 # What Kubernetes and links of Docker add for a service of the name fairshare.
 _OF_CLUSTERS = re.compile(r"FAIRSHARE_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_\w+|NAME|ENV_\w+)")

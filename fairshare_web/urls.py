@@ -53,7 +53,7 @@ urlpatterns = [
     path("api/v1/", include((REST, "api"))),
     path("", include(monitoring)),
     path("sign-in/oidc/<slug:provider_id>/callback/", oidc_callback, name=CALLBACK),  # allauth knows it by that name
-    path("", include((PAGES, "dashboard"))),
+    path("", include((PAGES, "pages"))),
 ]
 handler400 = "fairshare_web.errors.bad_request"
 handler403 = "fairshare_web.errors.forbidden"

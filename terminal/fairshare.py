@@ -3,7 +3,8 @@
 
 One file, needs only Python 3.6 or newer. It reads what you may see, and changes nothing.
 Token: in FAIRSHARE_TOKEN, or in ~/.config/fairshare/token (only you may read that file).
-Exit status: 0 done, 1 refused or not there, 2 wrong usage, 3 the site can't be reached, 4 older than --max-age.
+Exit status: 0 done, 1 refused or not there, 2 wrong usage, 3 the site can't be reached, 4 older than --max-age,
+or than the site allows (check).
 """
 
 import argparse
@@ -36,7 +37,7 @@ _TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?")
 _JOB = re.compile(r"\d{1,15}(_\d{1,9})?")
 _NOT_SHOWN = "not shown"
-_KNOWN = {"accounts", "results", "children", "one", "terms"}  # one of them is in every answer that is read here
+_KNOWN = {"accounts", "results", "children", "one", "terms", "jobs"}  # one of them is in every answer that is read here
 
 Json = Dict[str, Any]
 
@@ -367,54 +368,106 @@ def asked_at(text: Optional[str]) -> Optional[str]:
 
 
 def me(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    return site.get("me", {"policy": options.policy, "at": options.at}), print_my_priority
+    document = site.get("me", {"policy": options.policy, "at": options.at})
+    hours = {}  # type: Json
+    if document.get("accounts") and not options.at and not options.json:
+        try:
+            hours = own_allocations(site, options)
+        except Failure:  # a site without allocations, or an older one, still says the priority
+            hours = {}
+
+    def print_both(page: Page, answer: Json) -> None:
+        print_my_priority(page, answer)
+        if hours.get("results"):
+            page.line()
+            page.line(page.styled("Allocations", "1"))
+            _allocation_table(page, hours["results"])
+
+    return document, print_both
 
 
-def accounts(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+def rank(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
     return site.get("me", {"policy": options.policy, "at": options.at}), print_accounts
 
 
+def allocations(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    _refuse_instant(options, "Allocations")
+    return own_allocations(site, options), print_allocations
+
+
+def own_allocations(site: Site, options: argparse.Namespace) -> Json:
+    return site.get("me/allocations", {"policy": options.policy})
+
+
+def report(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    _refuse_instant(options, "Allocations")
+    asked = {"of": options.group, "unit": options.unit}
+    return site.get(_of_policy(site, options, "allocations/board"), asked), print_board
+
+
+def check(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    _refuse_instant(options, "Checks")
+
+    def print_check(page: Page, document: Json) -> None:
+        print_state(page, site.address, document)
+
+    return site.get("me", {"policy": options.policy}), print_check
+
+
 def why(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    if not options.account or not _JOB.fullmatch(options.account):
+    """Of a waiting job, of an own account or entry, or why another one is ahead, by what the name is."""
+    if options.mine:
+        return compared(site, options), print_comparison
+    if not options.what:
         return explained(site, options), print_walk
-    try:
-        return job(site, options), print_waiting
-    except Failure as no_job:
-        if no_job.status != REFUSED:
-            raise
+    refusal = None
+    if _JOB.fullmatch(options.what):
         try:
-            return explained(site, options), print_walk  # an account may have a number as its name
-        except Failure as failure:
-            raise no_job if failure.status == REFUSED else failure
+            return job(site, options), print_waiting
+        except Failure as no_job:
+            if no_job.status != REFUSED:
+                raise
+            refusal = no_job  # an account may have a number as its name
+    document = explained(site, options)
+    if document.get("accounts"):
+        return document, print_walk
+    try:
+        return compared(site, options), print_comparison
+    except Failure as hidden:
+        if hidden.status != REFUSED:
+            raise
+    message = f"No account {clean(options.what)} is yours or visible to you. List your accounts with `fairshare rank`."
+    raise refusal or Failure(REFUSED, message)
 
 
 def explained(site: Site, options: argparse.Namespace) -> Json:
-    entry = options.account if options.account and options.account.startswith("/") else None
-    account = None if entry else options.account
-    document = site.get("me/explain", {"policy": options.policy, "at": options.at, "account": account, "entry": entry})
-    if options.account and not document.get("accounts"):
-        raise Failure(
-            REFUSED, f"You have no account {clean(options.account)}. List your accounts with `fairshare accounts`."
-        )
-    return document
+    entry = options.what if options.what and options.what.startswith("/") else None
+    account = None if entry else options.what
+    return site.get("me/explain", {"policy": options.policy, "at": options.at, "account": account, "entry": entry})
 
 
 def job(site: Site, options: argparse.Namespace) -> Json:
+    return site.get(_of_policy(site, options, "why"), {"job": options.what})
+
+
+def compared(site: Site, options: argparse.Namespace) -> Json:
+    pair = {"one": options.mine, "other": options.what, "at": options.at}
+    return site.get(_of_policy(site, options, "compare"), pair)
+
+
+def group(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    asked = {"path": options.path, "depth": options.depth, "at": options.at}
+    return site.get(_of_policy(site, options, "tree"), asked), print_tree
+
+
+def _refuse_instant(options: argparse.Namespace, what: str) -> None:
+    if options.at:
+        raise Failure(USAGE, f"{what} are those of now: leave out --at.")
+
+
+def _of_policy(site: Site, options: argparse.Namespace, route: str) -> str:
     policy = options.policy or _only_policy(site)
-    path = "policies/{}/why".format(urllib.parse.quote(policy, safe=""))
-    return site.get(path, {"job": options.account})
-
-
-def compare(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    policy = options.policy or _only_policy(site)
-    path = "policies/{}/compare".format(urllib.parse.quote(policy, safe=""))
-    return site.get(path, {"one": options.mine, "other": options.other, "at": options.at}), print_comparison
-
-
-def tree(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
-    policy = options.policy or _only_policy(site)
-    path = "policies/{}/tree".format(urllib.parse.quote(policy, safe=""))
-    return site.get(path, {"path": options.path, "depth": options.depth, "at": options.at}), print_tree
+    return "policies/{}/{}".format(urllib.parse.quote(policy, safe=""), route)
 
 
 def _only_policy(site: Site) -> str:
@@ -524,6 +577,120 @@ def _account_table(page: Page, own_accounts: Sequence[Json]) -> None:
     page.table(["policy", "account", "entry", "rank", "factor"], rows, numbers=(3, 4), grows=2)
 
 
+def print_state(page: Page, address: str, document: Json) -> None:
+    """What the site knows of the token's owner, and how old its numbers are."""
+    token = document.get("token") or {}
+    page.heading(clean(address))
+    page.paragraph(
+        "It answers {}, whose token has {}{}.".format(
+            document["username"],
+            ", ".join(token.get("scopes") or ["no scope"]),
+            ", and reaches {} alone".format(token["policy"]) if token.get("policy") else "",
+        )
+    )
+    own_accounts = document.get("accounts", [])
+    if own_accounts:
+        page.line()
+        page.table(
+            ["policy", "account", "entry", "numbers"], [_state_row(each) for each in own_accounts], (3,), grows=2
+        )
+    for account in own_accounts:
+        for text in _texts(account.get("stale")) or (_texts(account.get("sentences")) if account.get("error") else []):
+            page.paragraph(text)
+
+
+def _state_row(account: Json) -> List[str]:
+    numbers = "none" if account.get("age_s") is None else age(account["age_s"]) + " old"
+    return [clean(account["policy"]), clean(account["account"]), clean(account.get("entry") or "(no entry)"), numbers]
+
+
+def findings(document: Json) -> Iterable[Tuple[int, str]]:
+    """What `check` complains of: exit statuses with what is wrong."""
+    if not document.get("accounts"):
+        yield REFUSED, "No account is linked to your login."
+    for account in document.get("accounts", []):
+        name = "{} in {}".format(clean(account["account"]), clean(account["policy"]))
+        if account.get("error"):
+            yield REFUSED, f"{name} has no rank."
+        if account.get("stale"):
+            yield STALE, f"The numbers of {name} are too old."
+
+
+_COURSE = {
+    "used_up": "used up", "runs_out": "runs out", "unused": "won't be used", "early": "too early to say",
+    "on_course": "on course", "not_begun": "not begun", "ended": "ended", "unknown": "no usage data",
+}  # fmt: skip
+
+
+def hours_of(value: Any) -> str:
+    """Hours of a unit: whole ones, one decimal below ten."""
+    if value is None:
+        return _NOT_SHOWN
+    return f"{value:,.1f}" if 0 < abs(value) < 10 else f"{value:,.0f}"
+
+
+def course_of(row: Json) -> str:
+    """How it ends if use goes on."""
+    state = str(row.get("state"))
+    word = _NOT_SHOWN if row.get("suppressed") else _COURSE.get(state, clean(state))
+    if row.get("runs_out_on"):
+        return "used up {}".format(clean(str(row["runs_out_on"])))
+    if state in ("unused", "ended") and row.get("unused"):
+        return "{} unused".format(hours_of(row["unused"]))
+    return word
+
+
+def _allocation_cells(row: Json, unit: str) -> List[str]:
+    amounts = [hours_of(row.get(name)) for name in ("used", "allocated", "remaining")]
+    return [clean(str(row["path"])), *amounts, unit, clean(str(row["ends_on"])), course_of(row)]
+
+
+_ALLOCATION_HEAD = ["entry", "used", "of", "left", "unit", "until", "if use goes on"]
+
+
+def _allocation_table(page: Page, results: Sequence[Json]) -> None:
+    rows = [_allocation_cells(each["row"], clean(str(each["unit"]))) for each in results]
+    page.table(_ALLOCATION_HEAD, rows, numbers=(1, 2, 3), grows=0)
+
+
+def print_allocations(page: Page, document: Json) -> None:
+    results = document.get("results", [])
+    if not results:
+        page.paragraph("None of your entries has an allocation.")
+        return
+    policies = list(dict.fromkeys(each["policy"] for each in results))
+    for at, policy in enumerate(policies):
+        own = [each for each in results if each["policy"] == policy]
+        if at:
+            page.line()
+        page.line(page.styled(clean(str(own[0]["policy_name"])), "1"))
+        _allocation_table(page, own)
+        _held(page, [(each["row"], clean(str(each["unit"]))) for each in own])
+
+
+def print_board(page: Page, document: Json) -> None:
+    unit, own = clean(str(document["unit"])), document.get("own")
+    rows = ([own] if own else []) + list(document.get("results", []))
+    if not rows:
+        page.paragraph(f"No {unit} are allocated there now.")
+        return
+    page.table(_ALLOCATION_HEAD, [_allocation_cells(row, unit) for row in rows], numbers=(1, 2, 3), grows=0)
+    give = document.get("to_give")
+    if give:
+        words = "{} of {} {} can still be allocated until {}."
+        page.paragraph(words.format(hours_of(give["amount"]), hours_of(give["of"]), unit, clean(str(give["ends_on"]))))
+    if document.get("next"):
+        page.note("There are more: see the page Allocations.")
+    _held(page, [(row, unit) for row in rows])
+
+
+def _held(page: Page, rows: Sequence[Tuple[Json, str]]) -> None:
+    """What running and waiting jobs may still use, which isn't part of what is used."""
+    for row, unit in rows:
+        if row.get("held"):
+            page.note("{}: open jobs may use {} {}.".format(clean(str(row["path"])), hours_of(row["held"]), unit))
+
+
 def print_walk(page: Page, document: Json) -> None:
     own_accounts = document.get("accounts", [])
     if not own_accounts:
@@ -539,6 +706,8 @@ def print_walk(page: Page, document: Json) -> None:
         for text in _texts(account.get("number")):
             page.paragraph(text, indent="  ")
         _answers(page, account)
+        for text in _texts(account.get("since_yesterday")):
+            page.paragraph(text, indent="  ")
         _freshness(page, account)
 
 
@@ -548,19 +717,72 @@ _TERMS = {
 }  # fmt: skip
 
 
+def jobs(site: Site, options: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    _refuse_instant(options, "Waiting jobs")
+    return site.get("me/waiting-jobs", {"policy": options.policy or _only_policy(site)}), print_jobs
+
+
+def print_jobs(page: Page, document: Json) -> None:
+    """Own waiting jobs, best first, and when each starts."""
+    rows = list(document.get("jobs") or [])
+    if not rows:
+        page.paragraph("No job of yours waits.")
+    for at, row in enumerate(rows):
+        if at:
+            page.line()
+        task = "_{}".format(clean(str(row["array_task"]))) if row.get("array_task") else ""
+        page.heading("Job {}{}".format(clean(str(row["job"])), task), clean(str(row["source"])))
+        place = (
+            "no place in the order"
+            if row.get("position") is None
+            else "number {} of {}".format(whole(row["position"]), whole(row["of"]))
+        )
+        where = " in {}".format(clean(str(row["partition"]))) if row.get("partition") and row.get("position") else ""
+        page.paragraph("{}{}; waits for: {}".format(place, where, clean(str(row.get("held_by") or "its turn"))))
+        _start(page, row.get("start"))
+    for queue in document.get("unread") or []:
+        page.note("The queue of {} could not be read: jobs may be missing.".format(clean(str(queue["scheduler"]))))
+    at_text = instant(document.get("seen_at"))
+    if at_text is not None:
+        page.note(f"Queue as of {local(at_text)}.")
+
+
+def _start(page: Page, start: Optional[Json]) -> None:
+    """When a job starts, with a probability, in the site's sentences."""
+    for name in ("text", "first_text", "note_text", "record_text"):
+        text = (start or {}).get(name)
+        if text:
+            page.paragraph(clean(str(text)))
+
+
 def print_waiting(page: Page, document: Json) -> None:
     job, reason = document["job"], document["reason"]
     page.heading("Job {} waits".format(clean(str(job["job"]))), clean(str(document["scheduler"])))
     page.paragraph(clean(str(reason["text"])))
     if document.get("rank_use_text"):
         page.paragraph(clean(str(document["rank_use_text"])))
+    _start(page, document.get("start"))
     if document["terms"]:
         rows = [
             [_TERMS.get(term["name"], clean(str(term["name"]))), whole(term["value"]), percent(term["share"])]
             for term in document["terms"]
+            if term["value"]
         ]
         page.line()
         page.table(["term of the priority", "value", "share"], rows, numbers=[1, 2], grows=0)
+    if document.get("priorities_text"):
+        page.line()
+        page.paragraph(clean(str(document["priorities_text"])))
+    if document.get("priorities"):
+        rows = [
+            [
+                *(clean(str(each[name])) or "–" for name in ("partition", "qos")),
+                whole(each["priority"]),
+                "–" if each["ahead"] is None else whole(each["ahead"]),
+            ]
+            for each in document["priorities"]
+        ]
+        page.table(["partition", "QOS", "priority", "jobs ahead"], rows, numbers=[2, 3], grows=0)
     if document["ahead"] is not None:
         page.line()
         page.paragraph(clean(str(document["ahead_text"])))
@@ -585,6 +807,8 @@ def print_comparison(page: Page, document: Json) -> None:
             [clean(side["entry"]), "{} of {}".format(side["rank"], document["of"]), factor_of(side["factor"]), word]
         )
     page.table(["entry", "rank", "factor", ""], rows, numbers=(1, 2), grows=0)
+    for text in _texts(document.get("rank_use")):
+        page.paragraph(text)
     steps = [step for step in (document.get("ahead_step"), document.get("behind_step")) if step]
     if steps:
         page.line()
@@ -646,7 +870,7 @@ def print_tree(page: Page, document: Json) -> None:
     page.table(["entry", "shares", "target", "actual", "points", ""], rows, numbers=(1, 2, 3, 4), grows=0)
     page.line()
     for path, words in _scopes(document):
-        page.note(f"Children of {path} are compared by {words}.")
+        page.note(f"Entries below {path} are compared by {words}.")
     at = instant(document.get("as_of"))
     words = "nothing computed yet" if at is None else f"as of {local(at)}"
     page.note("{}, revision {}; {}.".format(clean(document["policy"]), document.get("revision"), words))
@@ -704,26 +928,51 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version="fairshare " + VERSION)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
-    kept = {"parents": [shared], "argument_default": argparse.SUPPRESS}  # type: Dict[str, Any]
-    commands.add_parser("me", help="your rank, the reason, and what to do", **kept)
-    commands.add_parser("accounts", help="your accounts, best first", **kept)
-    command = commands.add_parser("why", help="your priority level by level, and the factor for the scheduler", **kept)
-    command.add_argument(
-        "account", nargs="?", default=None, help="your account, its entry (/group/name), or a waiting job"
-    )
-    command = commands.add_parser("compare", help="compare your rank with another user's", **kept)
-    command.add_argument("other", help="an account, or its entry (/group/name)")
-    command.add_argument("mine", nargs="?", default=None, help="your account (default: the best)")
-    command = commands.add_parser("tree", help="your path through the tree, and other visible entries", **kept)
-    command.add_argument("path", nargs="?", default=None, help="from this entry down (/group)")
-    command.add_argument("--depth", type=int, default=64, metavar="N", help="number of levels (default: all)")
+    what, path, group, former_group = (argparse.ArgumentParser(add_help=False) for _ in range(4))
+    what.add_argument("what", nargs="?", help="an account or its entry (/group/name), yours or not, or a waiting job")
+    what.add_argument("mine", nargs="?", help="your account beside another's (default: the best)")
+    path.add_argument("path", nargs="?", help="from this entry down (/group)")
+    path.add_argument("--depth", type=int, default=64, metavar="N", help="number of levels (default: all)")
+    group.add_argument("group", nargs="?", help="the group (/group; default: the whole policy)")
+    group.add_argument("--unit", metavar="SYMBOL", help="such as GPU-h")
+    former_group.add_argument("group", nargs="?", help=argparse.SUPPRESS)
+    former_group.add_argument("--unit", help=argparse.SUPPRESS)
+    for name, texts, taken in (
+        ("me", "your rank, the reason, and what to do", []),
+        ("rank", "your accounts, best first", []),
+        ("why", "your priority level by level, why a job waits, or who is ahead", [what]),
+        ("jobs", "your waiting jobs, and when each starts", []),
+        ("group", "your path through the tree, and other visible entries", [path]),
+        ("allocations", "what is left of your allocations, in each unit", [former_group]),
+        ("report", "what is left of a group's allocations, and of all below it", [group]),
+        ("check", "whether site, token, accounts and numbers are in order", []),
+        ("accounts", "", []), ("compare", "", [what]), ("tree", "", [path]),
+    ):  # fmt: skip
+        listed = {"help": texts} if texts else {}  # type: Dict[str, Any]
+        commands.add_parser(name, parents=[shared, *taken], argument_default=argparse.SUPPRESS, **listed)
     return top
 
 
-COMMANDS = {"me": me, "accounts": accounts, "why": why, "compare": compare, "tree": tree}
+COMMANDS = {
+    "me": me, "rank": rank, "why": why, "jobs": jobs, "group": group, "allocations": allocations, "report": report,
+    "check": check,
+}  # fmt: skip
+FORMER = {"accounts": "rank", "compare": "why", "tree": "group"}  # commands by their names of before
 
 
-def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+def present_name(options: argparse.Namespace, notes: Any) -> str:
+    """What a command of a former name is called now; a note says so."""
+    now = FORMER.get(options.command)
+    if options.command == "allocations" and options.group:
+        now = "report"
+    if now is None:
+        return str(options.command)
+    notes.write(f"fairshare: `{options.command}` has become `fairshare {now}`.\n")
+    notes.flush()
+    return now
+
+
+def read_arguments(arguments: Sequence[str], notes: Any) -> argparse.Namespace:
     top = parser()
     options = top.parse_args(list(arguments))
     for name, value in (
@@ -743,6 +992,7 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if options.max_age is not None and options.max_age < 0:
         raise Failure(USAGE, "--max-age must be a number of seconds, 0 or more.")
     options.at = asked_at(options.at)
+    options.command = present_name(options, notes)
     return options
 
 
@@ -755,8 +1005,8 @@ def ages(document: Json) -> Iterable[float]:
             yield known if known is not None else (datetime.now(timezone.utc) - at).total_seconds()
 
 
-def run(arguments: Sequence[str], out: Any) -> int:
-    options = read_arguments(arguments)
+def run(arguments: Sequence[str], out: Any, notes: Any) -> int:
+    options = read_arguments(arguments, notes)
     address = site_of(options.site)
     document, print_document = COMMANDS[options.command](Site(address, read_token(address)), options)
     if options.json:
@@ -773,19 +1023,21 @@ def run(arguments: Sequence[str], out: Any) -> int:
     if options.max_age is not None and (oldest is None or oldest > options.max_age):
         words = "There are no numbers yet." if oldest is None else f"The numbers are {age(oldest)} old."
         raise Failure(STALE, words)
+    for status, what in findings(document) if options.command == "check" else ():
+        raise Failure(status, what)
     return DONE
 
 
 def main() -> int:
     if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `fairshare tree | head` ends without a word
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `fairshare group | head` ends without a word
     streams = []
     for stream in (sys.stdout, sys.stderr):  # a name that this terminal can't show is no reason to fail
         encoding = getattr(stream, "encoding", None) or "ascii"
         streams.append(io.TextIOWrapper(stream.buffer, encoding=encoding, errors="backslashreplace"))
     out, complaints = streams
     try:
-        return run(sys.argv[1:], out)
+        return run(sys.argv[1:], out, complaints)
     except Failure as failure:
         out.flush()
         complaints.write(f"fairshare: {failure.message}\n")

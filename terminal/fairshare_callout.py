@@ -4,7 +4,7 @@
   fairshare-callout USER [--group G] [--namespace N]   prints one number from 0 to 1
   fairshare-callout --stdin < names                    a line each: USER, or by tabs USER, GROUP, NAMESPACE, PROJECT,
                                                        PARTITION
-  fairshare-callout quota GROUP                        core-hours left of the group's allocation, as advice
+  fairshare-callout quota GROUP [--unit U]             what is left of the group's allocation in a unit, as advice
   fairshare-callout --refresh                          renews every cached number (for a timer)
 
 One file, needs only Python 3.6 or newer. Numbers come from a cache on disk while it is younger than --fresh-s. Else
@@ -35,6 +35,7 @@ MOST_NAMES = 100000  # of one call
 MOST_KEPT = 200000  # of the cache
 MOST_IN_REQUEST = 10000  # the site's limit
 MOST_BYTES = 64 * 1024 * 1024
+CORE_HOUR = "core-h"
 KEPT_DAYS = 7  # a name that nobody asked for so long leaves the cache
 RETRY_S = 10.0  # after a failure nobody tries again for so long
 ROUNDS = 3  # of renewing parts that came from different snapshots
@@ -97,6 +98,7 @@ def parser() -> "argparse.ArgumentParser":
     add("--namespace", default="", help="whose user names these are")
     add("--project", default="", help="project of the job")
     add("--partition", default="", help="partition of the job, for Slurm's associations of one partition")
+    add("--unit", default="", help="unit of the allocation, such as GPU-h (core-h)")
     add("--format", choices=("value", "json", "columns"), help="value: the number alone (default)")
     add("--weight", type=float, metavar="W", help="print round(factor * W), an integer")
     add("--config", metavar="FILE", help=f"default: {CONFIG}, if it exists")
@@ -135,7 +137,7 @@ class PlainOptions:
     def __init__(self) -> None:
         self.names = []  # type: List[str]
         self.stdin = self.refresh = self.quiet = False
-        self.group = self.namespace = self.project = self.partition = ""
+        self.group = self.namespace = self.project = self.partition = self.unit = ""
         self.weight = self.config = None
         for name in DEFAULTS:
             setattr(self, name, None)
@@ -854,14 +856,15 @@ def _from_cache(
 def get_quota(group: str, options: "argparse.Namespace") -> "Json":
     """What is left of the allocation of a group: of its own, else of the nearest group above that has one.
 
-    Core-hours. As advice: the site's usage arrives with its sources' delay, and nothing is reserved.
+    In hours of --unit. As advice: the site's usage arrives with its sources' delay. What open jobs may still use is
+    held, and not subtracted from what is left.
     """
     deadline = time.monotonic() + options.wait_s
     if not is_name(joined(group, "", "", "", "")):
         raise Failure(USAGE, "A group is a name, or a path such as /physics.")
     token = read_token(options.token_file)
     cache = try_cache(options, token)
-    name = "\t".join((group, options.namespace))
+    name = "\t".join((group, options.namespace, options.unit or CORE_HOUR))
     kept = _kept_quotas(cache).get(name)
     now = time.time()
     if kept is None and options.wait_s <= 0:
@@ -902,25 +905,35 @@ def _quota_of(kept: "Json", options: "argparse.Namespace") -> "Json":
     return dict(kept["quota"], age_s=kept_s)
 
 
+_AMOUNTS = {"allocated": "allocated", "delivered": "used", "held": "held", "remaining": "remaining"}
+
+
 class QuotaQuestion(Renewal):
     """Asks for the allocation of one group, in a thread of its own."""
 
     def __init__(self, site: Site, group: str, options: "argparse.Namespace") -> None:
         super().__init__(site, NOTHING, [], time.time())
         self.quota = {}  # type: Json
-        self._group, self._namespace = group, options.namespace
+        self._group, self._namespace, self._unit = group, options.namespace, options.unit or CORE_HOUR
 
     def _renew(self) -> Kept:
         path = self._group if self._group.startswith("/") else self._path_of_group()
-        self.quota = {"group": self._group, "entry": path, "allocated_core_h": None, "remaining_core_h": None}
+        self.quota = self._named({"group": self._group, "entry": path, "unit": self._unit}, {})
         today = time.strftime("%Y-%m-%d", time.gmtime(self._now))
         while path.strip("/"):
-            days = self._days_of_allocations(path, today)
-            if days:
-                self.quota.update(self._row(path, *days), entry=path)
+            own = self._get("allocations/board", {"of": path, "unit": self._unit}).get("own")
+            if own and own["starts_on"] <= today <= own["ends_on"]:
+                self.quota = self._named(dict(self.quota, entry=path), own)
                 break
             path = path.rstrip("/").rpartition("/")[0]
         return NOTHING
+
+    def _named(self, quota: "Json", own: "Json") -> "Json":
+        """The amounts by name; those in core-hours under their former names, too."""
+        amounts = {name: own.get(of) for name, of in _AMOUNTS.items()}
+        if self._unit == CORE_HOUR:
+            amounts.update({name + "_core_h": amounts[name] for name in ("allocated", "delivered", "remaining")})
+        return dict(quota, starts_on=own.get("starts_on"), ends_on=own.get("ends_on"), **amounts)
 
     def _path_of_group(self) -> str:
         name = {"group": self._group}
@@ -932,17 +945,6 @@ class QuotaQuestion(Renewal):
         if not entries or not isinstance(entries[0], str):
             raise Failure(REFUSED, f"No entry is known for the group {self._group}: give its path.")
         return entries[0]
-
-    def _days_of_allocations(self, path: str, today: str) -> "Optional[Tuple[str, str]]":
-        """From the first to the last day of the allocations that today is in."""
-        document = self._get("allocations", {"entry": path, "from": today, "to": today})
-        days = [(str(each["starts_on"]), str(each["ends_on"])) for each in document.get("results", [])]
-        return (min(first for first, _ in days), max(last for _, last in days)) if days else None
-
-    def _row(self, path: str, first: str, last: str) -> "Json":
-        row = self._get("allocations/table", {"of": path, "from": first, "to": last}).get("group") or {}
-        names = ("allocated_core_h", "delivered_core_h", "remaining_core_h")
-        return dict({name: row.get(name) for name in names}, starts_on=first, ends_on=last)
 
     def _get(self, path: str, query: "Dict[str, str]") -> "Json":
         from urllib.parse import urlencode
@@ -1017,14 +1019,15 @@ def _document(
 
 
 def report_quota(quota: "Json", options: "argparse.Namespace", out: "Any") -> int:
-    left = quota.get("remaining_core_h")
+    left = quota.get("remaining")
     text = "-" if left is None else f"{left:.2f}"
     if options.format == "json":
         out.write(to_json(quota) + "\n")
     elif options.format == "columns":
-        names = ("entry", "allocated_core_h", "delivered_core_h", "starts_on", "ends_on")
+        names = ("entry", "allocated", "delivered", "starts_on", "ends_on")
         cells = [str(quota.get(name) if quota.get(name) is not None else "-") for name in names]
-        out.write("\t".join([printable(quota["group"]), text, *cells, str(int(quota["age_s"]))]) + "\n")
+        more = [str(int(quota["age_s"])), printable(quota["unit"]), str(quota.get("held"))]
+        out.write("\t".join([printable(quota["group"]), text, *cells, *more]) + "\n")
     else:
         out.write(text + "\n")
     return DONE

@@ -10,27 +10,23 @@ from __future__ import annotations
 
 import atexit
 import gc
-import json
 import os
-import select
-import signal
-import socket
 import subprocess
 import sys
 import threading
-import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Literal, TextIO, cast, overload
+from typing import Any, Literal, overload
 
 from apps.cli.command_line import ENGINE_ALONE, STARTERS
+from apps.cli.stack.forking import status_of
 from apps.core.code_paths import REPOSITORY
 from fairshare_web.settings_file import VARIABLE, known_names
+from tests.forked import ForkServer, enter, open_streams, serve
 
 _PRODUCTION, _UNBUFFERED = "FAIRSHARE_PRODUCTION", "PYTHONUNBUFFERED"
-_MOST_BYTES = 1 << 20  # of a request
 # Of the environment: read by the settings, or whenever they are asked for. All else may be read while modules load.
 _READ_LATER = ("FAULT", "FAULT_FILE", "PATH", "HOME", "PWD", "OLDPWD", "TZ", "DJANGO_SETTINGS_MODULE", _UNBUFFERED)
 _OF_THE_SUITE = (
@@ -42,49 +38,16 @@ _READ_AGAIN = frozenset({"DATABASES", "LOGGING", "LOGGING_CONFIG", "BASE_DIR"})
 _ALONE = {*ENGINE_ALONE, *STARTERS, "version", "--version"}
 
 
-class CommandServer:
-    """The process that has loaded the applications; it ends with this one.
-
-    production: FAIRSHARE_PRODUCTION, by which they are loaded in one way or another.
-    """
-
-    def __init__(self, production: str) -> None:
-        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with other:
-            command = [sys.executable, "-m", "tests.commands", str(other.fileno())]
-            self._process = subprocess.Popen(
-                command, env={**os.environ, _PRODUCTION: production}, cwd=REPOSITORY, pass_fds=[other.fileno()],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
-
-    def start(self, request: Mapping[str, Any], files: Sequence[int]) -> tuple[int, socket.socket]:
-        """Process id of the command, and what its exit status is read from."""
-        answers, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with other:
-            socket.send_fds(self._socket, [json.dumps(request).encode()], [*files, other.fileno()])
-        return _answer(answers), answers
-
-    def close(self) -> None:
-        self._socket.close()
-        self._process.wait()
-
-
-def _answer(answers: socket.socket) -> int:
-    answer = answers.recv(64)
-    if not answer:
-        raise RuntimeError("the process that runs commands ended")
-    return int(answer)
-
-
-_servers: dict[str, CommandServer] = {}
+_servers: dict[str, ForkServer] = {}  # by FAIRSHARE_PRODUCTION, by which applications are loaded in one way or another
 _starting = threading.Lock()
 
 
-def _running(env: Mapping[str, str]) -> CommandServer:
+def _running(env: Mapping[str, str]) -> ForkServer:
     production = env.get(_PRODUCTION, "")
     with _starting:
         if production not in _servers:
-            _servers[production] = CommandServer(production)
+            loading = {**os.environ, _PRODUCTION: production}
+            _servers[production] = ForkServer("-m", "tests.commands", env=loading)
             atexit.register(_servers[production].close)
         return _servers[production]
 
@@ -126,7 +89,7 @@ def run_manage(
             ).returncode  # fmt: skip
         else:
             files = [typed.fileno(), out.fileno(), (out if is_terminal else errors).fileno()]
-            status = _forked(command, arguments, env, cwd, files, timeout_s)
+            status = _running(env).run(command, arguments, env=env, cwd=cwd, files=files, timeout_s=timeout_s)
         shown = []
         for file in (out, errors):
             file.seek(0)
@@ -134,58 +97,7 @@ def run_manage(
     return subprocess.CompletedProcess(command, status, *shown)
 
 
-def _forked(
-    command: Sequence[str],
-    arguments: Sequence[str],
-    env: Mapping[str, str],
-    cwd: Path,
-    files: Sequence[int],
-    timeout_s: float,
-) -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    request = {"arguments": arguments, "environment": dict(env), "folder": str(cwd), "mask": mask}
-    pid, answers = _running(env).start(request, files)
-    with answers:
-        if not select.select([answers], [], [], timeout_s)[0]:
-            os.kill(pid, signal.SIGKILL)
-            _answer(answers)
-            raise subprocess.TimeoutExpired(command, timeout_s)
-        return _answer(answers)
-
-
 # In the process that has loaded the applications
-
-
-def serve(connection: socket.socket) -> None:
-    """Until the caller closes the connection. Each command has a line of its own for its process id and its end."""
-    loaded = _Loaded()
-    waiting: dict[int, tuple[int, socket.socket]] = {}  # by a descriptor that is readable when the process has ended
-    while True:
-        ready, _, _ = select.select([connection.fileno(), *waiting], [], [])
-        for each in ready:
-            if each == connection.fileno():
-                request, files, _flags, _address = socket.recv_fds(connection, _MOST_BYTES, 4)
-                if not request:
-                    return
-                answers = socket.socket(fileno=files.pop())
-                child = os.fork()
-                if child == 0:
-                    connection.close()
-                    for _, other in waiting.values():
-                        other.close()
-                    answers.close()
-                    loaded.run(json.loads(request), files)
-                for file in files:
-                    os.close(file)
-                answers.send(str(child).encode())
-                waiting[os.pidfd_open(child)] = child, answers
-            else:
-                child, answers = waiting.pop(each)
-                os.close(each)
-                _, status = os.waitpid(child, 0)
-                with answers:
-                    answers.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 class _Loaded:
@@ -206,29 +118,24 @@ class _Loaded:
             load_command_class(app, name)
         gc.collect()
         gc.freeze()  # pages of memory stay shared with the children
-        assert threading.active_count() == 1, "a child would have the locks of threads that it lacks"
         self._read = set(vars(settings)) - {"_wrapped"}
         self._settings = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
         self._other = {VARIABLE, *known_names(), *_READ_LATER, *_OF_THE_SUITE}
 
     def run(self, request: dict[str, Any], files: Sequence[int]) -> None:
         """The command, in this process or in one that takes its place. Ends it."""
-        for number, file in enumerate(files):
-            os.dup2(file, number)
-            os.close(file)
-        os.chdir(request["folder"])
-        os.umask(request["mask"])
+        enter(request, files)
         environment, arguments = request["environment"], request["arguments"]
         if not self._holds_for(environment):
             os.execve(sys.executable, [sys.executable, str(REPOSITORY / "manage.py"), *arguments], environment)
+        from apps.cli import command_line
+
         status = 1
         try:
-            sys.stdin = _stream(0, "r")
-            sys.stdout = _stream(1, "w", buffering=1 if environment.get(_UNBUFFERED) else -1)
-            sys.stderr = _stream(2, "w", buffering=1, errors="backslashreplace")
+            open_streams(is_unbuffered=bool(environment.get(_UNBUFFERED)))
             sys.argv = ["manage.py", *arguments]
             sys.path[0] = str(REPOSITORY)
-            status = _status_of_main()
+            status = status_of(command_line.main)
         finally:
             os._exit(status)
 
@@ -274,33 +181,5 @@ class _Loaded:
         vars(connections).pop("settings", None)
 
 
-def _stream(number: int, mode: str, **options: Any) -> TextIO:
-    """Of the process, until it ends; none of its descriptor is buffered from before."""
-    return cast(TextIO, open(number, mode, closefd=False, **options))
-
-
-def _status_of_main() -> int:
-    """Exit status of a process that runs manage.py and then ends as the interpreter does."""
-    from apps.cli import command_line
-
-    status = 1
-    try:
-        command_line.main()
-        status = 0
-    except SystemExit as end:
-        if end.code is None or isinstance(end.code, int):
-            status = (end.code or 0) & 0xFF
-        else:
-            print(end.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that aren't daemons
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return status
-
-
 if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as caller:
-        serve(caller)
+    serve(_Loaded().run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -21,6 +22,7 @@ from django.conf import settings
 from apps.cli.stack.paths import read_or_make_secret, socket_dir, write_once
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.core.private_dirs import private_dir
+from fairshare_web.log_filters import LimitRepeats
 from tests.core.outbound_servers import certified, connects, serve, squid, trusted  # noqa: F401 - fixtures
 from tests.databases import Databases, World
 from tests.examples import register_profiles
@@ -80,6 +82,8 @@ pytest_plugins = [
     "tests.papers_by_claim",
     "tests.whole_run",
     "tests.longest_first",
+    "tests.machine_code",
+    "tests.rewritten",
     "tests.fresh_examples",
     "tests.file_map",
     "pytester",
@@ -100,7 +104,9 @@ if not is_engine_alone(sys.argv[1:]):
         mounted_site,
         open_grid,
         placed_site,
+        published_policy,
         restored_feed,
+        revised_days,
         rights_world,
         sample_grid,
         small_site,
@@ -193,15 +199,15 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude imported modules from garbage collection: they stay until the process ends."""
-    gc.collect()
+    """Exclude what is there from garbage collection: modules and tests stay until the process ends, and looking for the
+    little that doesn't takes a second."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
 
 # Rules of alerts and pages of the documentation are about everything that is installed by default; agents of real
 # schedulers need the plug-in of schedulers; the fuzzers read what plug-ins read, too.
-WHOLE_PRODUCT = ("docsite", "fuzz", "monitoring", "real_schedulers")
+WHOLE_PRODUCT = ("docsite", "fuzz", "monitoring", "real_schedulers", "test_bench.py")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -258,6 +264,15 @@ def _no_attempts_to_sign_in() -> None:
     attempts = sys.modules.get("apps.pages.sign_in.views")
     if attempts is not None:
         attempts.forget_attempts()
+
+
+@pytest.fixture(autouse=True)
+def _no_repeats_in_the_log() -> None:
+    """Of earlier tests: the next line would count those that there was no room for."""
+    for handler in logging.getLogger().handlers:
+        for limit in handler.filters:
+            if isinstance(limit, LimitRepeats):
+                limit.forget()
 
 
 @pytest.fixture(scope="session")

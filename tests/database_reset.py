@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -47,7 +48,7 @@ class Baseline:
         self._partitions = {oid for oid, _ in copied.execute(_PARTITIONS)}
         self._rows: dict[str, tuple[sql.Composed, bytes]] = {}
 
-    def restore(self, copied: Connection, source: Connection) -> bool:
+    def restore(self, copied: Connection, connect_to_source: Callable[[], Connection]) -> bool:
         """Copy the rows of the source back. False if a new copy is needed: another schema, or too many changed rows."""
         for oid, partition in copied.execute(_PARTITIONS).fetchall():
             if oid not in self._partitions:
@@ -61,16 +62,17 @@ class Baseline:
         with copied.transaction():
             copied.execute("SET LOCAL session_replication_role = replica")  # without triggers
             for name in changed:
-                self._restore_table(copied, source, name)
+                self._restore_table(copied, connect_to_source, name)
         self._files = {oid: file for oid, _, file, _ in tables}
         return True
 
-    def _restore_table(self, copied: Connection, source: Connection, name: str) -> None:
+    def _restore_table(self, copied: Connection, connect_to_source: Callable[[], Connection], name: str) -> None:
         if name not in self._rows:
-            columns = sql.SQL(", ").join(sql.Identifier(column) for (column,) in source.execute(_COLUMNS, [name]))
-            table = sql.SQL("{} ({})").format(sql.SQL(name), columns)
-            with source.cursor().copy(sql.SQL("COPY {} TO STDOUT").format(table)) as rows:
-                self._rows[name] = table, b"".join(rows)
+            with connect_to_source() as source:
+                columns = sql.SQL(", ").join(sql.Identifier(column) for (column,) in source.execute(_COLUMNS, [name]))
+                table = sql.SQL("{} ({})").format(sql.SQL(name), columns)
+                with source.cursor().copy(sql.SQL("COPY {} TO STDOUT").format(table)) as rows:
+                    self._rows[name] = table, b"".join(rows)
         table, data = self._rows[name]
         copied.execute(sql.SQL("DELETE FROM {}").format(sql.SQL(name)))
         with copied.cursor().copy(sql.SQL("COPY {} FROM STDIN").format(table)) as rows:

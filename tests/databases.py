@@ -15,16 +15,18 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 from zlib import crc32
 
 import psycopg
+from django.conf import settings as django_settings
 from psycopg import sql
 
 from apps.cli.stack.postgres import find_binaries
 from apps.core.code_paths import REPOSITORY
-from tests.database_reset import Baseline, may_reset
+from tests.database_reset import Baseline, Connection, may_reset
 from tests.shared_setup import set_up_once
 
 _IDS_OF_A_WORLD = 1_000_000
@@ -52,18 +54,23 @@ class Databases:
         self._name = str(settings["NAME"])
         self.empty = "_".join(filter(None, ["test", self._name, suffix]))
         self.settings = settings
-        self._maintenance = {**settings, "NAME": "postgres"}
+        self._sessions: dict[str, Connection] = {}  # which stay: beginning one takes longer than most statements
         self._schemas = schemas
         self._worlds: dict[str, World] = {}
         self._copies = 0
         self._baselines: dict[str, Baseline] = {}  # by the database that was copied
         self._spares: dict[str, str] = {}  # a reset copy, by the database that was copied
 
+    @cached_property
+    def schema(self) -> Path:
+        """The dump, as the server here writes it; there once a process is prepared, unless it couldn't be made."""
+        return self._schemas / f"{schema_digest()}.sql"
+
     def prepare(self) -> None:
         """The migrated database without rows of its own."""
         self._create(self.empty)
         self.use(self.empty)
-        schema = self._schemas / f"{schema_digest()}.sql"
+        schema = self.schema
         with (self._schemas / "lock").open("w") as lock:  # the other processes wait for the first one's dump
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not schema.exists():
@@ -103,13 +110,14 @@ class Databases:
             self._rename(spare, name)
         else:
             self._create(name, template=database)
-        with self._connect({**self.settings, "NAME": name}) as connection:
-            connection.execute(_NEW_SERIES, [1_001 * _IDS_OF_A_WORLD + self._copies * _IDS_OF_A_COPY])
-            if may_reset(connection):
-                connection.execute("SELECT pg_stat_reset()")  # count the changes of the next test only
-                if database not in self._baselines:
-                    self._baselines[database] = Baseline(connection)
         self.use(name)
+        connections["default"].ensure_connection()
+        connection = connections["default"].connection  # the test's own: beginning another would take longer than this
+        connection.execute(_NEW_SERIES, [1_001 * _IDS_OF_A_WORLD + self._copies * _IDS_OF_A_COPY])
+        if may_reset(connection):
+            connection.execute("SELECT pg_stat_reset()")  # count the changes of the next test only
+            if database not in self._baselines:
+                self._baselines[database] = Baseline(connection)
         return name
 
     def release_copy(self, name: str, database: str) -> None:
@@ -124,20 +132,22 @@ class Databases:
 
     def check_empty(self) -> None:
         """A row that some test wrote past its copy would be found by all that follow."""
-        with self._connect({**self.settings, "NAME": self.empty}) as connection:
-            rows = connection.execute("SELECT actor_name, verb, subject FROM accounts_auditevent").fetchall()
+        written = "SELECT actor_name, verb, subject FROM accounts_auditevent"
+        rows = self._session(self.empty).execute(written).fetchall()
         assert not rows, f"A test wrote into the database that others begin with: {rows}"
 
     def drop(self, database: str) -> None:
         from django.db import connections
 
         connections.close_all()
-        with self._connect(self._maintenance) as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+        self._leave(database)
+        self._maintain(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
 
     def drop_all(self) -> None:
         for name in [*self._spares.values(), *(world.database for world in self._worlds.values()), self.empty]:
             self.drop(name)
+        for session in self._sessions.values():
+            session.close()
 
     def use(self, database: str) -> None:
         """Connect Django to it: this thread now, others at their next connection."""
@@ -162,27 +172,34 @@ class Databases:
     def _create(self, database: str, *, template: str = "template1") -> None:
         self.drop(database)
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
-        with self._connect(self._maintenance) as connection:
-            if template != "template1":  # the server's own, where others may be at work
-                connection.execute(_NOBODY_ELSE, [template])
-            connection.execute(statement.format(sql.Identifier(database), sql.Identifier(template)))
+        self._leave(template)
+        if template != "template1":  # the server's own, where others may be at work
+            self._maintain(_NOBODY_ELSE, template)
+        self._maintain(statement.format(sql.Identifier(database), sql.Identifier(template)))
 
     def _reset_copy(self, name: str, database: str) -> bool:
         if database not in self._baselines:
             return False
-        with self._connect(self._maintenance) as maintenance:
-            maintenance.execute(_NOBODY_ELSE, [name])  # a session reports its counters when it ends
-        with (
-            self._connect({**self.settings, "NAME": name}) as copied,
-            self._connect({**self.settings, "NAME": database}) as source,
-        ):
-            return self._baselines[database].restore(copied, source)
+        self._maintain(_NOBODY_ELSE, name)  # a session reports its counters when it ends
+        with self._connect({**self.settings, "NAME": name}) as copied:
+            return self._baselines[database].restore(copied, lambda: self._connect({**self.settings, "NAME": database}))
 
     def _rename(self, database: str, name: str) -> None:
         statement = sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(database), sql.Identifier(name))
-        with self._connect(self._maintenance) as connection:
-            connection.execute(_NOBODY_ELSE, [database])
-            connection.execute(statement)
+        self._maintain(_NOBODY_ELSE, database)
+        self._maintain(statement)
+
+    def _maintain(self, statement: sql.Composed | LiteralString, *parameters: str) -> None:
+        self._session("postgres").execute(statement, parameters)
+
+    def _session(self, database: str) -> Connection:
+        if database not in self._sessions or self._sessions[database].closed:
+            self._sessions[database] = self._connect({**self.settings, "NAME": database})
+        return self._sessions[database]
+
+    def _leave(self, database: str) -> None:
+        if session := self._sessions.pop(database, None):
+            session.close()
 
     def _renumber(self, database: str, first: int) -> None:
         with self._connect({**self.settings, "NAME": database}) as connection:
@@ -229,8 +246,8 @@ def _libpq_environment(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def schema_digest() -> str:
-    """Changes with each migration, kind of notice (each has a row), library and server program."""
-    digest = hashlib.sha256()
+    """Changes with each migration, kind of notice (each has a row), plug-in left out, library and server program."""
+    digest = hashlib.sha256(" ".join(django_settings.FAIRSHARE_PLUGINS_LEFT_OUT).encode())
     made_from = [*REPOSITORY.glob("apps/**/migrations/*.py"), REPOSITORY / "apps/contrib/notices/kinds.py"]
     files = [*made_from, REPOSITORY / "requirements.lock", Path(__file__)]
     for path in sorted(files):

@@ -1,7 +1,8 @@
 """Tests begin with those that took longest in the last runs, dealt out to the workers: none ends long after the others.
 
-A first run knows no times. A limit of its own, above the suite's, says that a test takes long; then its folder decides.
-`--changed` keeps the order of the command line.
+Tests that share a fixture of their module stay together: it is made anew after a test of another module. A first run
+knows no times. A limit of its own, above the suite's, says that a test takes long; then its folder decides. `--changed`
+keeps the order of the command line.
 """
 
 from __future__ import annotations
@@ -52,14 +53,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     n_workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if config.getoption("changed"):
-        items[:] = deal(items, len(items), n_workers)
+        items[:] = deal([(1.0, [item]) for item in items], [], n_workers)
         return
     cache = getattr(config, "cache", None)
     took = cache.get(KEPT, {}) if cache is not None else {}
     usual_s = float(config.getini("timeout") or 0)
-    ranked = sorted(items, key=lambda item: _rank(item, took, usual_s))
-    n_long = sum(_seconds(item, took, usual_s) >= LONG_S for item in items)
-    items[:] = deal(ranked, n_long, n_workers)
+    groups = [(sum(_seconds(item, took, usual_s) for item in group), group) for group in _groups(items)]
+    groups.sort(key=lambda group: _rank(*group))
+    long = [group for group in groups if group[0] >= LONG_S]
+    others = [item for _, group in groups[len(long) :] for item in group]
+    items[:] = deal(long, others, n_workers)
+
+
+def _groups(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
+    """Tests that share fixtures of a module, with the same parameters of these; any other test alone."""
+    groups: dict[object, list[pytest.Item]] = {}
+    for item in items:
+        made = getattr(item, "_fixtureinfo", None)
+        defined = made.name2fixturedefs if made else {}
+        shared = sorted(name for name, found in defined.items() if found[-1].scope == "module")
+        indices = item.callspec.indices if hasattr(item, "callspec") else {}
+        key = (item.path, *((name, indices[name]) for name in shared if name in indices)) if shared else item.nodeid
+        groups.setdefault(key, []).append(item)
+    return list(groups.values())
 
 
 def _seconds(item: pytest.Item, took: dict[str, float], usual_s: float) -> float:
@@ -69,26 +85,31 @@ def _seconds(item: pytest.Item, took: dict[str, float], usual_s: float) -> float
     return took.get(item.nodeid, allowed_s / 5 if not took and allowed_s > usual_s else 0.0)
 
 
-def _rank(item: pytest.Item, took: dict[str, float], usual_s: float) -> tuple[float, int]:
-    seconds = _seconds(item, took, usual_s)
-    parts = Path(item.nodeid.split("::")[0]).parts
+def _rank(seconds: float, group: Sequence[pytest.Item]) -> tuple[float, int]:
+    parts = Path(group[0].nodeid.split("::")[0]).parts
     folder = next((n for n, name in enumerate(FOLDERS) if name in parts), len(FOLDERS))
     return (-seconds if seconds >= LONG_S else 0.0), folder
 
 
-def deal(ranked: Sequence[T], n_long: int, n_workers: int) -> list[T]:
-    """The order in which each worker, which runs an equal part, begins with its share of the first n_long.
+def deal(long: Sequence[tuple[float, Sequence[T]]], others: Sequence[T], n_workers: int) -> list[T]:
+    """The order in which each worker, which runs an equal part, begins with its share of the long ones.
 
-    xdist's `worksteal` gives worker k the k-th part of `len(ranked)` tests; the first parts are the smaller ones.
+    long: groups with their seconds, the longest first; each goes to the worker that has least to do. xdist's
+    `worksteal` gives worker k the k-th part of all tests; the first parts are the smaller ones.
     """
-    long, others = ranked[:n_long], list(ranked[n_long:])
+    begin: list[list[T]] = [[] for _ in range(n_workers)]
+    seconds = [0.0] * n_workers
+    for its_seconds, group in long:
+        worker = seconds.index(min(seconds))
+        begin[worker] += group
+        seconds[worker] += its_seconds
+    rest = list(others)
+    left = len(rest) + sum(map(len, begin))
     dealt: list[T] = []
-    left = len(ranked)
-    for worker in range(n_workers):
+    for worker, own in enumerate(begin):
         size = left // (n_workers - worker)
         left -= size
-        own = list(long[worker::n_workers])
         n_others = max(0, size - len(own))
-        dealt += own + others[:n_others]
-        del others[:n_others]
-    return dealt + others
+        dealt += own + rest[:n_others]
+        del rest[:n_others]
+    return dealt + rest

@@ -139,6 +139,8 @@ def children(**groups: dict[str, float]) -> list[dict[str, Any]]:
 
 
 PROJECTS = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3, "dan": 1})
+MORE_PHYSICS = children(physics={"": 80, "alice": 1, "bob": 1}, biology={"": 20, "carol": 3, "dan": 1})
+REVISED_DAYS = 6
 
 
 def new_site(slug: str = "grid", visibility: str = "tree", at: datetime = AS_OF, **source: Any) -> Site:
@@ -186,6 +188,21 @@ def make_month_of_days() -> Site:
     days = range(1, 31, 2)
     made.jobs([finished("alice", "physics", 1 + ago_d, ago_h=24 * ago_d) for ago_d in days])
     made.jobs([finished("carol", "biology", 2, ago_h=24 * ago_d + 3) for ago_d in days])
+    build_series(made)
+    return made
+
+
+def make_revised_days() -> Site:
+    """Six days of usage under three revisions, and their series: physics has 60, 80 and 60 shares of 100."""
+    made, day = new_site(at=AS_OF - timedelta(days=9)), timedelta(days=1)
+    made.publish(PROJECTS, WINDOW, at=AS_OF - 8 * day)
+    made.publish(MORE_PHYSICS, WINDOW, at=AS_OF - 4 * day)
+    made.publish(PROJECTS, WINDOW, at=AS_OF - 2 * day)
+    made.map(at=AS_OF - 8 * day)
+    for ago_d in range(1, REVISED_DAYS + 1):
+        made.job("alice", "physics", 4 + ago_d, ago_h=24 * ago_d)
+        made.job("carol", "biology", 3 + ago_d % 3, ago_h=24 * ago_d + 3)
+        made.job("bob", "physics", 1 + ago_d % 2, ago_h=24 * ago_d + 5)
     build_series(made)
     return made
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.test import Client, override_settings
 from django.test.client import ClientHandler
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import NewToken, make_token, revoke_token
@@ -180,9 +180,14 @@ class World:
         client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
         return client.cookies[settings.SESSION_COOKIE_NAME].value
 
-    def ask(self, row: Row, actor: str) -> Any:
+    def prepare(self, row: Row) -> None:
+        """Make what the request consumes, unless it is there unused."""
         if row.remakes in self.makers and self.fresh != row.remakes:
             self.objects[row.remakes] = self.makers[row.remakes]()
+            self.fresh = row.remakes
+
+    def ask(self, row: Row, actor: str) -> Any:
+        self.prepare(row)
         answer = self._send(row, actor)
         self.fresh = row.remakes if answer.status_code in REFUSALS else ""
         return answer

@@ -12,6 +12,7 @@ from tests.age_rules import all_functions_by_age, functions_by_age
 _RECORDS = "it compares instants of records, not the clock"
 _SEALED = "it goes by the seal of a source, which the believed clock sets"
 _DUE = "it takes what is due, and stores when it is due again: nothing is lost"
+_LISTED = "it compares instants of an agent's listings, by the agent's clock"
 _DATABASE = "leases and signs of life go by the database's clock"
 _REFUSES = "it refuses or accepts a request by the present instant"
 EXCEPTIONS = {
@@ -26,6 +27,10 @@ EXCEPTIONS = {
     "apps/contrib/notices/statements/mail.py::plan_statements": _DUE,
     "apps/contrib/notices/webhook_calls.py::_take_next": _DUE,
     "apps/contrib/schedulers/passes.py::record_pass": "of two reports the later one counts, by the agent's own clock",
+    "apps/contrib/starts/day_sums.py::sum_days": "it sums the days again of which a promise was settled since",
+    "apps/contrib/starts/reports.py::_promise": _LISTED,
+    "apps/contrib/starts/reports.py::_withdraw": _LISTED,
+    "apps/contrib/starts/source_waits.py::_taught": "it reads the records of a span, and deletes nothing",
     "apps/core/mapped_columns.py::delete_abandoned": "unfinished files are written again",
     "apps/federation/fetch_requests.py::record_fetch": "it corrects an instant that is still to come",
     "apps/federation/publishing.py::_sign_new_version": "a number of versions is kept, not an age",
@@ -43,6 +48,7 @@ EXCEPTIONS = {
     "apps/runs/presence.py::report": _DATABASE,
     "apps/runs/services.py::enqueue_run": "a waiting run becomes due earlier",
     "apps/runs/services.py::fail_lost_runs": _DATABASE,
+    "apps/series/runs.py::_record_days": "the range that was built ends at the believed clock",
     "apps/series/runs.py::drop_days_ahead": "what is ahead of the clock is dropped, and built again in time",
     "apps/usage/records/stored_runs.py::delete_lines": _SEALED,
     "apps/usage/records/stored_runs.py::rebuild_jobs": _RECORDS,

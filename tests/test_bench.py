@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import math
 import os
+import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import bench
+from apps.contrib.starts.prediction.predictor import PastPromise
+from apps.contrib.starts.prediction.promises import LEVELS, Outcome, Promise, WaitingJob
 from apps.core import clock
-from bench import day_bytes, flux_tree, shapes, sizing
+from apps.core.code_paths import REPOSITORY
+from bench import day_bytes, flux_tree, shapes, sizing, starts
 from bench.clock import stopped_clock
 
 AT = datetime(2026, 6, 2, 6, tzinfo=UTC)
@@ -83,6 +91,19 @@ def test_each_constant_of_the_sizing_names_a_bench_that_measures_it() -> None:
     assert {name for name in modules if not (Path(flux_tree.__file__).parent / f"{name}.py").is_file()} == set()
 
 
+def test_each_bench_has_a_goal_on_the_page_of_scale() -> None:
+    page = (REPOSITORY / "docs/scale.md").read_text(encoding="utf-8")
+    table = page.partition("## Goals")[2].partition("## ")[0]
+    named = [
+        name for cell in re.findall(r"\| ([^|]+) \|$", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
+    ]
+    modules = {module.name for module in pkgutil.iter_modules(bench.__path__) if module.name != "against"}
+    measuring = {
+        name for name in modules if {"measure", "measure_large"} & set(vars(importlib.import_module(f"bench.{name}")))
+    }
+    assert sorted(named) == sorted(measuring)
+
+
 def test_larger_sites_need_more() -> None:
     for before, after in itertools.pairwise(map(sizing.needs_of, sizing.SITES)):
         assert all(more >= less for less, more in zip(before, after, strict=True))
@@ -94,3 +115,16 @@ def test_a_day_of_each_minute_logs_each_snapshot_and_keeps_one_an_hour() -> None
     )
     assert kinds.day(1_440) == (1_440 * 6_000 + 1_416 * 100, 24 * 5_000)
     assert kinds.day(24) == (24 * 6_000 + 1_416 * 500, 24 * 5_000)
+
+
+@pytest.mark.parametrize(("outcome", "share"), [(Outcome.KEPT, "1.000"), (Outcome.BROKEN, "0.000"), (None, "nan")])
+def test_a_share_of_zero_is_shown_as_zero_and_no_promise_as_nan(outcome: Outcome | None, share: str) -> None:
+    promise = Promise(WaitingJob("alice", 1.0, None), 0.0, 0.0, (60.0,) * len(LEVELS), "")
+    settled = [] if outcome is None else [PastPromise(promise, (outcome,) * len(LEVELS), 60.0, None)]
+    assert starts._by_job(settled).split() == [share] * len(LEVELS)
+    assert starts._by_burst(settled).split() == [share] * len(LEVELS)
+
+
+def test_a_share_of_nothing_misses_its_goal() -> None:
+    line = starts._within("80 %", [0.0, 0.8], 0.7, 0.9)
+    assert line.ratio == math.inf

@@ -97,7 +97,7 @@ def test_a_map_is_kept_small_and_read_as_it_was() -> None:
 
 
 def test_each_worker_begins_with_the_nearest_tests() -> None:
-    assert deal(range(6), 6, 2) == [0, 2, 4, 1, 3, 5]
+    assert deal([(1.0, [n]) for n in range(6)], [], 2) == [0, 2, 4, 1, 3, 5]
 
 
 def test_calls_drawn_templates_and_opened_files_are_recorded(

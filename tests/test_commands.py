@@ -16,6 +16,7 @@ from apps.core.code_paths import REPOSITORY
 from tests.commands import run_manage
 
 Environment = Callable[..., dict[str, str]]
+_LEFT_OUT = "FAIRSHARE_PLUGINS_LEFT_OUT"
 _WHERE = "import __main__; print(__main__.__spec__ and __main__.__spec__.name)"
 _SETTINGS = """
 from django.conf import settings
@@ -29,7 +30,11 @@ def environment(tmp_path: Path) -> Environment:
     """That of a command on an instance without a database."""
 
     def of(**more: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE_", "SECRET_"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name == _LEFT_OUT or not name.startswith(("FAIRSHARE_", "SECRET_"))
+        }
         own = {"FAIRSHARE_VAR": str(tmp_path / "var"), "DATABASE_URL": "", "FAIRSHARE_TESTING": "1"}
         return {**kept, **own, **more}
 
@@ -73,7 +78,7 @@ def test_most_commands_are_forked_and_those_that_would_load_something_else_are_n
     ]
     for more in forked:
         assert shell(_WHERE, {**usual, **more}) == "tests.commands\n", more
-    for other in ({"FAIRSHARE_PLUGINS_LEFT_OUT": "apps.contrib.search"}, {"PYTHONPATH": str(tmp_path)}):
+    for other in ({_LEFT_OUT: "apps.contrib.search"}, {"PYTHONPATH": str(tmp_path)}):
         assert shell(_WHERE, {**usual, **other}) == "None\n", other
     wrong = run_manage("check", env=environment(FAIRSHARE_PORT="many"), text=True)
     assert (wrong.returncode, wrong.stderr) == (1, "FAIRSHARE_PORT='many' is not a whole number.\n")

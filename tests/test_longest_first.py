@@ -1,4 +1,4 @@
-"""Tests that took long in the last run come first, an equal share of them in each worker."""
+"""Tests that took long in the last run come first, an equal share of them in each worker, and modules stay whole."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def elsewhere(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyt
     return pytester
 
 
-def order(elsewhere: pytest.Pytester, *options: str) -> list[str]:
+def order(elsewhere: pytest.Pytester, *options: str, passed: int = 10) -> list[str]:
     (elsewhere.path / "order.txt").unlink(missing_ok=True)
     ended = elsewhere.runpytest_subprocess("-p", "no:randomly", "-p", "no:django", "-o", "timeout=300", *options)
-    ended.assert_outcomes(passed=10)
+    ended.assert_outcomes(passed=passed)
     return (elsewhere.path / "order.txt").read_text().splitlines()
 
 
@@ -74,10 +74,35 @@ def test_a_run_keeps_what_took_long_and_forgets_what_no_longer_does(elsewhere: p
     assert kept == {"test_elsewhere.py::test_y": 9.0}
 
 
-@given(n=st.integers(0, 40), n_long=st.integers(0, 40), n_workers=st.integers(1, 6))
-def test_each_test_is_dealt_once(n: int, n_long: int, n_workers: int) -> None:
-    ranked = list(range(n))
-    assert sorted(deal(ranked, min(n, n_long), n_workers)) == ranked
+def test_a_fixture_of_a_module_is_made_once_although_only_one_of_its_tests_takes_long(
+    elsewhere: pytest.Pytester,
+) -> None:
+    shared = """
+import pytest
+
+@pytest.fixture(scope="module")
+def site():
+    with open("order.txt", "a") as file:
+        print("here", "site", file=file)
+"""
+    test = 'def test_{n}({site}):\n    with open("order.txt", "a") as file:\n        print("here", "{n}", file=file)\n'
+    tests = [test.format(n=n, site="site" if n in "ac" else "") for n in "abc"]
+    elsewhere.makepyfile(test_x=shared + "\n".join(tests), test_y=test.format(n="y", site=""))
+    remember(elsewhere, {"test_y.py::test_y": 50.0, "test_x.py::test_c": 60.0})
+    lines = order(elsewhere, passed=4)
+    assert [line.split()[1] for line in lines] == ["site", "a", "c", "y", "b"]
+
+
+@given(n=st.integers(0, 40), sizes=st.lists(st.integers(1, 5)), n_workers=st.integers(1, 6))
+def test_each_test_is_dealt_once(n: int, sizes: list[int], n_workers: int) -> None:
+    long = [(10.0, [(at, i) for i in range(size)]) for at, size in enumerate(sizes)]
+    others = [(-1, i) for i in range(n)]
+    assert sorted(deal(long, others, n_workers)) == sorted([*others, *(item for _, group in long for item in group)])
+
+
+def test_long_groups_are_dealt_by_their_seconds() -> None:
+    long = [(50.0, ["a", "a"]), (30.0, ["b"]), (15.0, ["c"]), (9.0, ["d"])]
+    assert deal(long, ["x", "y", "z"], 2) == ["a", "a", "x", "y", "b", "c", "d", "z"]
 
 
 def test_no_test_has_a_limit_below_that_of_the_suite(pytestconfig: pytest.Config) -> None:

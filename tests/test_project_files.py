@@ -13,6 +13,7 @@ import yaml
 
 from apps.core.code_paths import REPOSITORY
 
+MOST_TEMPLATE_CHARACTERS = 200  # of a line
 FORMS = sorted((REPOSITORY / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 
 
@@ -20,6 +21,19 @@ FORMS = sorted((REPOSITORY / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 def test_each_link_of_a_page_leads_to_a_file_and_a_heading(name: str) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", (REPOSITORY / name).read_text(encoding="utf-8")):
         assert (REPOSITORY / target).exists(), target
+
+
+def test_each_line_of_a_template_is_readable_in_a_comparison() -> None:
+    """Attributes of a long element go on lines of their own; a newline within a tag changes no page."""
+    templates = [path for path in REPOSITORY.rglob("templates/**/*.html") if ".venv" not in path.parts]
+    too_long = [
+        f"{path.relative_to(REPOSITORY)}:{number}: {len(line)}"
+        for path in templates
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > MOST_TEMPLATE_CHARACTERS
+    ]
+    assert templates
+    assert not too_long, "\n".join(too_long)
 
 
 def test_vulnerabilities_have_one_address() -> None:

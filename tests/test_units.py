@@ -1,4 +1,4 @@
-"""Units of systemd for a host without containers, as docs/install.md names them."""
+"""Units of systemd for a host without containers, as docs/first-site.md starts them."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_units_start_roles_that_exist_with_one_hardening() -> None:
     assert [re.findall(rf"^ExecStart={PROGRAM} serve (\S+)$", text, re.M) for text in texts] == [["prepare"], ["%i"]]
     hardened = [text.partition("StateDirectory=")[2].partition("[Install]")[0].split() for text in texts]
     assert set(hardened[1]) - set(hardened[0]) == {"MemoryMax=4G"}, "tables may need more at once"
-    page = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"fairshare@(\w+)", page)) == ROLES - {"outgoing"}
+    page = (REPOSITORY / "docs/first-site.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"fairshare@(\w+)", page)) == (ROLES - {"outgoing"})
 
 
 def test_units_may_write_the_documented_folder_of_backups_and_open_many_files() -> None:
-    page = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/first-site.md").read_text(encoding="utf-8")
     (folder,) = set(re.findall(r"FAIRSHARE_BACKUP_DIR=(/[\w/]+)", page))
     for name in UNITS:
         text = (FOLDER / name).read_text(encoding="utf-8")

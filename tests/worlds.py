@@ -23,6 +23,7 @@ from apps.accounts import account_index
 from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample
 from apps.core.derived_state import Kept
+from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.usage.account_counts import account_counts
@@ -35,8 +36,9 @@ from tests.instants import AT
 from tests.pages.federation.mounted import make_mounted, make_placed
 from tests.pages.grid import Grid, make_grid
 from tests.plugin_parts import parts
+from tests.policies.published import publish_grid
 from tests.priority_site import Site as PrioritySite
-from tests.priority_site import make_month_of_days, make_two_projects
+from tests.priority_site import make_month_of_days, make_revised_days, make_two_projects
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import ISSUER, World
 from tests.small_site import Site, build_site
@@ -119,6 +121,12 @@ def computed_site() -> Site:
     made = build_site(AT)
     made.recompute()
     return made
+
+
+@world
+def published_policy() -> Policy:
+    """Two VOs and a reserve, without usage; nobody has a grant."""
+    return publish_grid()
 
 
 @world
@@ -234,6 +242,12 @@ def two_projects() -> PrioritySite:
 def month_of_days() -> PrioritySite:
     """Thirty days of usage and their series."""
     return make_month_of_days()
+
+
+@world
+def revised_days() -> PrioritySite:
+    """Six days of usage under three revisions, and their series."""
+    return make_revised_days()
 
 
 @world

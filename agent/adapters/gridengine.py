@@ -17,7 +17,8 @@ from agent import names
 from agent.adapters import Adapter, Config
 from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
-from agent.records import Asked, Finding, Job, Problem, Queue, Unreadable
+from agent.queue_state import Partition, QueueState, RunningJob
+from agent.records import Asked, Finding, Job, Problem, Queue, Size, Unreadable
 from agent.sending import Sent, refusal_of, send_all
 from agent.shares import NO_TREE, ShareLine, Shares, gridengine_argv, parse_share_tree
 
@@ -25,7 +26,8 @@ _OPTIONS = {"override_tickets": "-ot", "priority": "-p"}
 _FIELDS = {"override_tickets": "JB_override_tickets", "priority": "JB_priority"}
 _KEPT = {
     "JB_job_number", "JB_owner", "JB_project", "JB_department", "state", "slots", "tasks", "JB_submission_time",
-    "JAT_prio", "JB_override_tickets", "JB_priority", "hard_req_queue",
+    "JAT_prio", "JB_override_tickets", "JB_priority", "hard_req_queue", "JAT_start_time", "queue_name",
+    "predecessor_jobs", "h_rt", "name", "total", "available", "temp_disabled", "manual_intervention",
 }  # fmt: skip
 _GONE = ("does not exist", "do not exist", "no such job", "unknown job")
 _DENIED = ("must be operator", "must be manager", "must be at least owner", "denied")
@@ -44,6 +46,16 @@ class GridEngine(Adapter):
     def read_queue(self, knob: str, most_value: int) -> Queue:
         listing = self.commands.read(["qstat", "-xml", "-ext", "-urg", "-pri", "-r", "-s", "pr", "-u", "*"])
         return parse_queue(listing, knob, most_value)
+
+    def read_queue_state(self, knob: str, most_value: int, config: Config) -> Queue:
+        """By the same call of qstat, and one more: it has no reservations, nodes, limits of queues or GPUs by type."""
+        queue = self.read_queue(knob, most_value)
+        state = queue.state or QueueState([], [])
+        try:
+            state = state._replace(partitions=parse_queues(self.commands.read(["qstat", "-g", "c", "-xml"])))
+        except Unreadable as error:
+            state = state._replace(problem=str(error))
+        return queue._replace(state=state)
 
     def read_partitions(self) -> List[str]:
         """Queues: a pending job belongs to those that it requests by name."""
@@ -155,9 +167,10 @@ def parse_queue(text: str, knob: str, most_value: int) -> Queue:
     jobs: Dict[str, Job] = {}
     known = set()
     running: Dict[str, int] = {}
+    started: List[RunningJob] = []
     skipped: List[str] = []
     n_damaged = 0
-    for row in _rows(text):
+    for row in _rows(text, "job_list"):
         number = row.get("JB_job_number", "")
         if not names.JOB.fullmatch(number):
             skipped.append(f"No job number: {shown(number)}")
@@ -165,6 +178,7 @@ def parse_queue(text: str, knob: str, most_value: int) -> Queue:
             continue
         known.add(number)
         if row["list"] == "running":
+            started += _running(row)
             value = _whole(row.get(_FIELDS[knob], ""))
             if knob == "override_tickets" and value is not None and value > most_value:
                 running[number] = value
@@ -176,7 +190,55 @@ def parse_queue(text: str, knob: str, most_value: int) -> Queue:
             jobs.setdefault(number, job)
     for number in jobs:
         running.pop(number, None)  # its running and pending tasks have the same value
-    return Queue(list(jobs.values()), frozenset(known), running, skipped, n_damaged)
+    state = QueueState(started, [])
+    return Queue(list(jobs.values()), frozenset(known), running, skipped, n_damaged, state=state)
+
+
+def _running(row: Dict[str, str]) -> List[RunningJob]:
+    """One job or task, or none if a name or number is no valid one. Its submission isn't listed."""
+    user, project, slots = row.get("JB_owner", ""), row.get("JB_project", ""), _whole(row.get("slots", ""))
+    is_named = names.USER.fullmatch(user) and (not project or names.GROUP.fullmatch(project))
+    if not is_named or slots is None:
+        return []
+    number, task = row["JB_job_number"], row.get("tasks", "")
+    is_task = names.ARRAY_TASK.fullmatch(task) is not None
+    queue = shown(row.get("queue_name", "").partition("@")[0], 128)
+    started_at = _local_time(row.get("JAT_start_time", ""))
+    return [
+        RunningJob(
+            id=f"{number}.{task}"[:40] if is_task else number,
+            array=number if is_task else "",
+            user=user,
+            group=project,
+            partition=queue,
+            qos="",
+            cpus=max(slots, 0),
+            nodes=None,
+            gpus=(),
+            limit_s=_seconds(row.get("h_rt", "")),
+            submit_at=None,
+            started_at=started_at,
+        )
+    ]
+
+
+def _seconds(text: str) -> Optional[float]:
+    """A limit of the run time; None for INFINITY."""
+    return float(text) if re.fullmatch(r"[0-9]{1,10}(?:\.[0-9]+)?", text, re.ASCII) else None
+
+
+def parse_queues(text: str) -> List[Partition]:
+    """Capacity by queue from `qstat -g c -xml`, in slots. A queue whose slots are all disabled is not up."""
+    partitions = []
+    for row in _rows(text, "cluster_queue_summary"):
+        name = row.get("name", "")
+        numbers = [_whole(row.get(each, "")) for each in ("total", "available", "temp_disabled", "manual_intervention")]
+        if not names.PARTITION.fullmatch(name) or None in numbers:
+            continue
+        total, free, alarm, disabled = (max(number or 0, 0) for number in numbers)
+        is_up = total == 0 or alarm + disabled < total
+        partitions.append(Partition(name, is_up, None, total, free, 0, 0, 0, (), ()))
+    return partitions
 
 
 def _job(row: Dict[str, str], knob: str) -> Union[Job, str]:
@@ -210,11 +272,12 @@ def _job(row: Dict[str, str], knob: str) -> Union[Job, str]:
         priority=priority,
         terms=None,
         current=current,
+        size=Size(None, (), _seconds(row.get("h_rt", "")), None, None, bool(row.get("predecessor_jobs"))),
     )
 
 
-def _rows(text: str) -> List[Dict[str, str]]:
-    reader = _Reader()
+def _rows(text: str, element: str) -> List[Dict[str, str]]:
+    reader = _Reader(element)
     parser = expat.ParserCreate()
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
@@ -237,9 +300,10 @@ def _refuse(*_: object) -> None:
 
 
 class _Reader:
-    """Collects the fields of each job_list; all other elements are ignored."""
+    """Collects the fields of each element of one name; all others are ignored."""
 
-    def __init__(self) -> None:
+    def __init__(self, element: str) -> None:
+        self._element = element
         self.rows: List[Dict[str, str]] = []
         self.is_queue = False
         self._row: Optional[Dict[str, str]] = None
@@ -248,8 +312,10 @@ class _Reader:
 
     def start(self, name: str, attributes: Dict[str, str]) -> None:
         self.is_queue |= name == "job_info"
-        if name == "job_list":
+        if name == self._element:
             self._row = {"list": attributes.get("state", "")}
+        if name == "hard_request":
+            name = attributes.get("name", "")
         self._field, self._text = name, []
 
     def text(self, text: str) -> None:
@@ -259,10 +325,13 @@ class _Reader:
     def end(self, name: str) -> None:
         if self._row is None:
             return
-        if name == "job_list":
+        if name == self._element:
             self.rows.append(self._row)
             self._row = None
-        elif name == self._field and name in _KEPT:
+            return
+        if name == "hard_request":
+            name = self._field
+        if name == self._field and name in _KEPT:
             text = "".join(self._text)[:MOST_FIELD]
             self._row[name] = self._row[name] + "\n" + text if name in self._row else text
         self._field = ""

@@ -7,33 +7,52 @@ Text with chosen columns instead of `squeue --json`: the columns are the same in
 import os
 import pwd
 import re
-from typing import Dict, List, Optional, Sequence, Tuple
+import time
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
-from agent import names
+from agent import names, site_commands
 from agent.adapters import Adapter, Config
+from agent.adapters.slurm_numbers import count, instant, integer, number_or_none
+from agent.adapters.slurm_state import NODE_COLUMNS, Times, parse_partitions, parse_reservations
 from agent.commands import Output, TimedOut, first_line
+from agent.limits import SLURM_LIMIT_COLUMNS, Accounts, Jobs, Settings, limit_argv, parse_accounts, parse_jobs
 from agent.names import shown
-from agent.records import Asked, Finding, Job, Problem, Queue, Unreadable
+from agent.queue_state import EndedJob, QueueState, RunningJob
+from agent.records import Asked, Finding, Job, ListedPriority, Problem, Queue, Unreadable
 from agent.sending import Sent, refusal_of, send_all
 from agent.shares import SLURM_COLUMNS, ShareLine, Shares, parse_associations, slurm_argv
 
 QUEUE_COLUMNS = "%A|%F|%K|%u|%a|%P|%q|%C|%V|%T|%Q|%y|%r"
-PRIORITY_COLUMNS = "%i|%Y|%S|%A|%B|%F|%J|%P|%Q|%N"
-SSHARE = ["sshare", "--all", "--parsable2", "--long", "--partition"]
+# The last is since 24.05: older releases print nothing for it, and a line of complaint beside the listing.
+PRIORITY_COLUMNS = "%i|%Y|%S|%A|%B|%F|%J|%P|%Q|%N|%r|%n"
+# As QUEUE_COLUMNS, with more before the reason; without a width, so that nothing is cut or padded.
+STATE_COLUMNS = ":0|,".join((
+    *("JobID", "ArrayJobID", "ArrayTaskID", "UserName", "Account", "Partition", "QOS", "NumCPUs", "SubmitTime"),
+    *("State", "PriorityLong", "Nice", "TimeLimit", "StartTime", "EndTime", "NumNodes", "tres-alloc", "EligibleTime"),
+    *("Dependency", "Reason:0"),
+))  # fmt: skip
+LISTS_STATE = (22, 5)  # the first release whose columns of this kind are measured
+_N_BASE, _N_MORE = 12, 7  # columns before those of STATE_COLUMNS alone, and these
+_Row = Tuple[str, List[str]]
 _UNFINISHED = "PENDING,RUNNING,SUSPENDED"
+_ENDED = (
+    *("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE"),
+    "OUT_OF_MEMORY",
+)
+_CANCELLED = ("CANCELLED", "DEADLINE")
+_MAY_NOT_HAVE_RUN = (*_CANCELLED, "FAILED", "BOOT_FAIL")  # such a job has its end as start, too
+_SLACK_S = 60.0  # by which clocks may differ
 # Flags hide the base of a job that runs. A job that waits for a new run may print COMPLETING or REQUEUED.
 _NOT_WAITING = ("RUNNING", "SUSPENDED", "CONFIGURING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
-_UNIT = re.compile(r"(\d{1,9}(?:\.\d{1,2})?)([KMGTP])", re.ASCII)
-_INTEGER = re.compile(r" *-?[0-9]{1,19} *")
-_SECONDS = re.compile(r"[0-9]{1,11}")
 _TERMS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "nice")
 _KEYS = {"sitefactor": "sitefactor", "nice": "nice", "priority": "priority"}
-MEASURED = ((20, 11), (25, 11))  # supported releases
+MEASURED = ((20, 11), (26, 5))  # supported releases
 MOST_VALUES = 50_000
+MOST_NAME = 128  # characters of a partition or QOS
 _NO_ACCOUNT = ("", "(null)", "N/A")  # for a site without accounting
 _NO_PRIORITIES = "Unable to find jobs matching"
 _GONE = ("already finished", "Invalid job id", "Job/step already completing or completed")
-_DENIED = ("permission denied", "Access/permission", "Permission denied", "Invalid user id")
+_DENIED = ("permission denied", "Access/permission", "Permission denied", "Invalid user id", "have privilege")
 
 
 class Slurm(Adapter):
@@ -47,6 +66,27 @@ class Slurm(Adapter):
         listing = self.commands.read(argv)
         return parse_queue(listing, parse_priorities(self._sprio()), knob)
 
+    def read_queue_state(self, knob: str, most_value: int, config: Config) -> Queue:
+        """By the same call of squeue, and one of sinfo and of scontrol. Ended jobs: those that Slurm still lists."""
+        if _release(config.get("SLURM_VERSION", "")) < LISTS_STATE:
+            return self.read_queue(knob, most_value)
+        states = ",".join((_UNFINISHED, *_ENDED))
+        argv = ["squeue", "--noheader", "--all", "--local", "--states=" + states, "--Format=" + STATE_COLUMNS]
+        listing = self.commands.read(argv)
+        return self._with_capacity(parse_queue_state(listing, parse_priorities(self._sprio()), knob, time.time()))
+
+    def _with_capacity(self, queue: Queue) -> Queue:
+        """What can't be read stays None: priorities need none of it."""
+        state = queue.state or QueueState([], [])
+        try:
+            argv = ["sinfo", "--noheader", "--all", "--local", "--Node", "--Format=" + NODE_COLUMNS]
+            state = state._replace(partitions=parse_partitions(self.commands.read(argv)))
+            reserved = self.commands.read(["scontrol", "--oneliner", "show", "reservation"])
+            state = state._replace(reservations=parse_reservations(reserved))
+        except Unreadable as error:
+            state = state._replace(problem=str(error))
+        return queue._replace(state=state)
+
     def _sprio(self) -> str:
         """Pending jobs without held ones; if there are none, sprio fails with its own message."""
         output = self.commands.run(["sprio", "--noheader", "--local", "--format=" + PRIORITY_COLUMNS])
@@ -59,11 +99,13 @@ class Slurm(Adapter):
         return output.out
 
     def read_partitions(self) -> List[str]:
-        text = self.commands.read(["scontrol", "--oneliner", "show", "partition"])
-        return re.findall(r"^PartitionName=(\S+)", text, re.MULTILINE)
+        return [name for name, _tier in parse_tiers(self._partitions())]
+
+    def _partitions(self) -> str:
+        return self.commands.read(["scontrol", "--oneliner", "show", "partition"])
 
     def read_config(self) -> Config:
-        text = self.commands.read(["scontrol", "show", "config"])
+        text = self.commands.read(site_commands.CONFIG)
         config = parse_config(text)
         if "SLURM_VERSION" not in config:
             raise Unreadable("scontrol show config prints no SLURM_VERSION.")
@@ -71,7 +113,7 @@ class Slurm(Adapter):
         return config
 
     def read_values(self) -> Optional[List[Dict[str, object]]]:
-        return parse_shares(self.commands.read(SSHARE), self._cluster)
+        return parse_shares(self.commands.read(site_commands.SSHARE), self._cluster)
 
     def read_shares(self) -> Optional[Shares]:
         if not self._cluster:
@@ -85,11 +127,32 @@ class Slurm(Adapter):
         except ValueError as error:
             return Problem("refused", str(error))
 
+    def read_accounts(self, cluster: str = "") -> Optional[Accounts]:
+        if not cluster and not self._cluster:
+            self.read_config()
+        of = cluster or self._cluster
+        asked = ["show", "assoc", "wopl", "cluster=" + of, "format=" + SLURM_LIMIT_COLUMNS]
+        return parse_accounts(self.commands.read(["sacctmgr", "-nP", *asked]), of)
+
+    def read_account_jobs(self) -> Jobs:
+        argv = ["squeue", "--noheader", "--all", "--local", "--states=" + _UNFINISHED, "--format=%a|%T"]
+        return parse_jobs(self.commands.read(argv))
+
+    def set_limit(self, cluster: str, account: str, settings: Settings) -> Optional[Problem]:
+        try:
+            return self._run(limit_argv(cluster, account, settings))
+        except ValueError as error:
+            return Problem("refused", str(error))
+
+    def ends_running_jobs(self, config: Config) -> bool:
+        return "safe" not in _enforced(config)
+
     def version(self, config: Config) -> str:
         return shown(config.get("SLURM_VERSION", ""))
 
     def check(self, knob: str, config: Config) -> List[Finding]:
-        return [*check_config(knob, config), self._check_operator(config)]
+        findings = [*check_config(knob, config), self._check_operator(config)]
+        return findings if knob == "limits" else [*findings, check_tiers(parse_tiers(self._partitions()))]
 
     def _check_operator(self, config: Config) -> Finding:
         name = pwd.getpwuid(os.geteuid()).pw_name
@@ -151,14 +214,15 @@ def problem_of(output: Output) -> Optional[Problem]:
 
 
 class PriorityRow:
-    """A job's terms in sprio; with several partitions the best row."""
+    """A job's terms in sprio; with several partitions or QOS the best row, and the priority in each."""
 
-    __slots__ = ("priority", "site", "terms")
+    __slots__ = ("priorities", "priority", "site", "terms")
 
-    def __init__(self, priority: int, site: int, terms: Dict[str, int]) -> None:
+    def __init__(self, priority: int, site: int, terms: Dict[str, int], partition: str = "", qos: str = "") -> None:
         self.priority = priority
         self.site = site
         self.terms = terms
+        self.priorities: Tuple[ListedPriority, ...] = (ListedPriority(partition, qos, priority),)
 
     @property
     def is_fixed(self) -> bool:
@@ -170,30 +234,88 @@ def parse_priorities(text: str) -> Dict[str, PriorityRow]:
     """Rows by job; unreadable rows are skipped, so that the agent's own table is used for these jobs."""
     rows: Dict[str, PriorityRow] = {}
     for line in text.splitlines():
-        cells = line.split("|")
-        if len(cells) != 3 + len(_TERMS):
+        cells = line.split("|", 4 + len(_TERMS))
+        if len(cells) < 3 + len(_TERMS):
             continue
+        numbers, (partition, qos, *_) = cells[1 : 3 + len(_TERMS)], [*cells[3 + len(_TERMS) :], "", ""]
         try:
-            priority, site, *terms = (_integer(cell) for cell in cells[1:])
-            row = PriorityRow(priority, site, dict(zip(_TERMS, terms)))
+            priority, site, *terms = (integer(cell) for cell in numbers)
         except ValueError:
             continue
+        partition, qos = shown(partition.strip(), MOST_NAME), shown(qos.strip(), MOST_NAME)
+        row = PriorityRow(priority, site, dict(zip(_TERMS, terms)), partition, qos)
         job = cells[0].strip()
-        if job not in rows or rows[job].priority < priority:
+        before = rows.get(job)
+        if before is not None:
+            row.priorities = before.priorities = (*before.priorities, *row.priorities)
+        if before is None or before.priority < priority:
             rows[job] = row
     return rows
 
 
+def parse_queue_state(text: str, priorities: Dict[str, PriorityRow], knob: str, now: float) -> Queue:
+    """As `parse_queue`, of a listing in STATE_COLUMNS: with sizes, running jobs, and those that ended."""
+    rows: List[_Row] = []
+    more: Dict[str, Times] = {}
+    ended: List[EndedJob] = []
+    for line in text.splitlines():
+        cells = line.split("|", _N_BASE + _N_MORE)
+        if len(cells) != _N_BASE + _N_MORE + 1:
+            rows.append((line, []))
+            continue
+        times = Times(cells[_N_BASE : _N_BASE + _N_MORE])
+        if _has_ended(cells[9], times, now):
+            ended += _ended(cells, times)
+            continue
+        rows.append((line, [*cells[:_N_BASE], cells[-1]]))
+        more[cells[0]] = times
+    running: List[RunningJob] = []
+    queue = _parse_rows(rows, priorities, knob, running)
+    return queue._replace(
+        jobs=[job._replace(size=more[job.id].size(job.reason)) for job in queue.jobs],
+        state=QueueState([more[job.id].of(job) for job in running], ended),
+    )
+
+
+def _has_ended(state: str, times: Times, now: float) -> bool:
+    """COMPLETING hides whether a job ended or waits for a new run, whose planned end is in the future."""
+    if state != "COMPLETING":
+        return state in _ENDED
+    return times.end_at is not None and times.end_at <= now + _SLACK_S
+
+
+def _ended(cells: Sequence[str], times: Times) -> List[EndedJob]:
+    """One job, or none."""
+    number, array, end_at = cells[0], cells[1], times.end_at
+    if not names.JOB.fullmatch(number) or not names.JOB.fullmatch(array) or end_at is None:
+        return []
+    has_run = cells[9] not in _MAY_NOT_HAVE_RUN or (times.start_at is not None and times.start_at < end_at)
+    started_at = times.start_at if has_run else None
+    return [EndedJob(number, _array(cells), cells[9] in _CANCELLED, started_at, end_at)]
+
+
+def _array(cells: Sequence[str]) -> str:
+    return "" if cells[2] in ("", "N/A") else cells[1]
+
+
 def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Queue:
     """Jobs by the number that scontrol accepts: for pending tasks of an array, the array's."""
+    rows = ((line, line.split("|", _N_BASE)) for line in text.splitlines())
+    return _parse_rows(rows, priorities, knob, None)
+
+
+def _parse_rows(
+    rows: Iterable[_Row], priorities: Dict[str, PriorityRow], knob: str, running: Optional[List[RunningJob]]
+) -> Queue:
+    """rows: lines with their cells in QUEUE_COLUMNS. running: takes jobs that run, as far as these columns say."""
     jobs: Dict[str, Job] = {}
     known = set()
     skipped: List[str] = []
     n_damaged = 0
-    for line in text.splitlines():
-        cells = line.split("|", 12)
-        if len(cells) != 13:
-            skipped.append(f"A row of squeue has {len(cells)} columns: {shown(line)}")
+    for line, cells in rows:
+        if len(cells) != _N_BASE + 1:
+            n_columns = line.count("|") + 1
+            skipped.append(f"A row of squeue has {n_columns} columns: {shown(line)}")
             n_damaged += 1
             continue
         number, array, user = cells[0], cells[1], cells[3]
@@ -204,9 +326,14 @@ def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Que
             continue
         known.add(number)
         known.add(array)
-        if cells[9] in _NOT_WAITING:
+        runs = cells[9] in _NOT_WAITING
+        if runs and running is None:
             continue
         reason = _wrong_name(user, group, cells[5])
+        if runs and running is not None:
+            if reason is None:
+                running += _running(cells)
+            continue
         if reason is not None:
             skipped.append(f"Job {number}: {reason}")
             continue
@@ -217,6 +344,15 @@ def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Que
             continue
         jobs[number] = job
     return Queue(list(jobs.values()), frozenset(known), {}, skipped, n_damaged)
+
+
+def _running(cells: List[str]) -> List[RunningJob]:
+    """One job, or none if its processors are no number."""
+    cpus = number_or_none(cells[7])
+    if cpus is None:
+        return []
+    place = (cells[3], cells[4], cells[5], shown(cells[6], MOST_NAME))
+    return [RunningJob(cells[0], _array(cells), *place, max(cpus, 0), None, (), None, instant(cells[8]), None)]
 
 
 def _wrong_name(user: str, group: str, partitions: str) -> Optional[str]:
@@ -231,12 +367,17 @@ def _wrong_name(user: str, group: str, partitions: str) -> Optional[str]:
 
 def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Job]:
     try:
-        cpus, priority, nice = _count(cells[7]), _integer(cells[10]), _integer(cells[11])
+        cpus, priority, nice = count(cells[7]), integer(cells[10]), integer(cells[11])
     except ValueError:
         return None
     terms: Optional[Dict[str, int]] = None
+    listed: Tuple[ListedPriority, ...] = ()
+    current = _current(knob, priority, nice, row)
     if row is not None:
         terms = dict(row.terms, site=row.site)
+        if len(row.priorities) > 1:
+            listed = tuple(sorted(row.priorities, key=lambda each: -each.priority))
+            priority = priority and row.priority  # squeue prints that of one QOS, which may not be the best
     return Job(
         id=cells[0],
         array_task=cells[2] if names.ARRAY_TASK.fullmatch(cells[2]) else None,
@@ -245,28 +386,14 @@ def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Jo
         partitions=tuple(cells[5].split(",")),
         qos=shown(cells[6], 128),
         cpus=max(cpus, 0),
-        submit_at=float(cells[8]) if _SECONDS.fullmatch(cells[8]) else None,
+        submit_at=instant(cells[8]),
         is_held=priority == 0,
         reason=shown(cells[12].strip(), 100),
         priority=priority,
         terms=terms,
-        current=_current(knob, priority, nice, row),
+        current=current,
+        priorities=listed,
     )
-
-
-def _integer(text: str) -> int:
-    """Raises: ValueError for anything that Slurm doesn't print as a number."""
-    if not _INTEGER.fullmatch(text):
-        raise ValueError(f"no number: {shown(text)}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    """A number of squeue, with a unit letter from 1,024 on: 1K is 1024, 1.50K is 1536."""
-    match = _UNIT.fullmatch(text)
-    if match is None:
-        return _integer(text)
-    return int(float(match.group(1)) * 1024 ** ("KMGTP".index(match.group(2)) + 1))
 
 
 def _current(knob: str, priority: int, nice: int, row: Optional[PriorityRow]) -> Optional[int]:
@@ -287,7 +414,7 @@ def parse_config(text: str) -> Config:
 
 
 def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
-    """Rows of `sshare -a -P -l -m` by the names in its first line; LevelFS exists under Fair Tree only.
+    """Rows of site_commands.SSHARE by the names in its first line; LevelFS exists under Fair Tree only.
 
     The user of an association of one partition is named user:partition, as its entry at the site.
     """
@@ -340,6 +467,8 @@ def _real(text: Optional[str]) -> Optional[float]:
 
 
 def check_config(knob: str, config: Config) -> List[Finding]:
+    if knob == "limits":
+        return [_check_version(config), _check_limits(config)]
     return [
         _check_priority_type(config),
         _check_own_weight(config) if knob == "shares" else _check_double_counting(knob, config),
@@ -347,6 +476,33 @@ def check_config(knob: str, config: Config) -> List[Finding]:
         _check_version(config),
         _check_enforcement(config),
     ]
+
+
+def parse_tiers(text: str) -> List[Tuple[str, int]]:
+    """Name and PriorityTier of each, which is 1 unless it is set."""
+    partitions = []
+    for line in text.splitlines():
+        name, tier = re.match(r"PartitionName=(\S+)", line), re.search(r"\sPriorityTier=([0-9]{1,5})(?:\s|$)", line)
+        if name:
+            partitions.append((name.group(1), int(tier.group(1)) if tier else 1))
+    return partitions
+
+
+def check_tiers(partitions: Sequence[Tuple[str, int]]) -> Finding:
+    """Slurm starts jobs by the PriorityTier of their partition first, and by priority within it (sort_job_queue2)."""
+    tiers = sorted({tier for _name, tier in partitions}, reverse=True)
+    if len(tiers) < 2:
+        return Finding("priority_tier", "ok", "All partitions have one PriorityTier.", "")
+    of_tier = {tier: [name for name, own in partitions if own == tier] for tier in tiers}
+    order = "; then ".join(f"{_some(names)} (PriorityTier={tier:d})" for tier, names in list(of_tier.items())[:3])
+    remedy = "Nothing, if this is wanted: priorities decide within a tier. Else one PriorityTier for all partitions."
+    return Finding(
+        "priority_tier", "warning", f"Whatever their priority, jobs go by partition: {shown(order, 300)}.", remedy
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:d} more" if len(names) > 3 else "")
 
 
 def _check_priority_type(config: Config) -> Finding:
@@ -377,20 +533,36 @@ def _check_plugin(knob: str, config: Config) -> Finding:
     return Finding("site_factor_plugin", severity, text, "PrioritySiteFactorPlugin=site_factor/none")
 
 
+def _release(version: str) -> Tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
 def _check_version(config: Config) -> Finding:
     text = config["SLURM_VERSION"]
-    match = re.match(r"(\d+)\.(\d+)", text)
-    release = (int(match.group(1)), int(match.group(2))) if match else (0, 0)
-    is_known = MEASURED[0] <= release <= MEASURED[1]
+    is_known = MEASURED[0] <= _release(text) <= MEASURED[1]
     remedy = "Stay in shadow mode until the queue shows the values."
     return Finding("version", "ok" if is_known else "warning", f"Slurm {shown(text)}", "" if is_known else remedy)
 
 
 def _check_enforcement(config: Config) -> Finding:
     """Without limits, sshare (unlike sacct) lacks usage since the last tick, and all usage of a short job."""
-    enforced = config.get("AccountingStorageEnforce", "none")
-    has_limits = bool({"limits", "safe", "all"} & set(enforced.replace(" ", "").split(",")))
-    text = f"AccountingStorageEnforce={shown(enforced)}"
+    has_limits = bool({"limits", "safe", "all"} & _enforced(config))
+    text = f"AccountingStorageEnforce={shown(config.get('AccountingStorageEnforce', 'none'))}"
     return Finding(
         "usage_lost", "ok" if has_limits else "warning", text, "AccountingStorageEnforce=associations,limits"
     )
+
+
+def _check_limits(config: Config) -> Finding:
+    """Without limits nothing stops; without safe, GrpTRESMins ends jobs that run (both measured with 22.05.8)."""
+    enforced = _enforced(config)
+    text = f"AccountingStorageEnforce={shown(config.get('AccountingStorageEnforce', 'none'))}"
+    remedy = "AccountingStorageEnforce=associations,limits,qos,safe"
+    if not {"limits", "safe", "all"} & enforced:
+        return Finding("limits_enforced", "error", text, remedy)
+    return Finding("limits_enforced", "ok" if "safe" in enforced else "warning", text, remedy)
+
+
+def _enforced(config: Config) -> "frozenset[str]":
+    return frozenset(config.get("AccountingStorageEnforce", "none").replace(" ", "").lower().split(","))

@@ -7,7 +7,7 @@ left out with a reason. Secrets, and contents about a policy rather than its aut
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,21 +20,32 @@ from apps.accounts.models import Account, AuditEvent, User
 from apps.core.errors import NotAllowed, NotFound
 from apps.core.plugins import with_additions
 
+_JOB = "job array_task submit_at restart state start_at end_at cpus gpus nodes mem_mb billing requested_s kinds"
+
+LEFT_OUT = {
+    "admin.logentry": "repeats the audit log",
+    "account.emailaddress": "never written: the address is in accounts.user",
+    "socialaccount.socialaccount": "never written: the identity is in accounts.identity",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table of the export: a description of its rows, and the exported fields."""
+    """A table of the export: a description of its rows, and the exported fields.
+
+    of_accounts: which rows are of some accounts, of a table that has names in place of foreign keys.
+    """
 
     about: str
     fields: tuple[str, ...]
+    of_accounts: Callable[[Sequence[Account]], Q] | None = None
 
 
-def section(about: str, fields: str) -> Section:
+def section(about: str, fields: str, *, of_accounts: Callable[[Sequence[Account]], Q] | None = None) -> Section:
     """A section of these fields, separated by spaces."""
-    return Section(about, tuple(fields.split()))
+    return Section(about, tuple(fields.split()), of_accounts)
 
 
-_JOB = "job array_task submit_at restart state start_at end_at cpus gpus nodes mem_mb billing requested_s"
 SECTIONS: Mapping[str, Section] = {
     "accounts.user": section(
         "the person who signs in",
@@ -45,7 +56,7 @@ SECTIONS: Mapping[str, Section] = {
     "accounts.passwordreset": section("requested mails for a new password", "asked_at ended_at"),
     "accounts.token": section(
         "API tokens without secrets",
-        "public_id name scopes policy_slug source_slug created_at expires_at last_used_at revoked_at",
+        "public_id name scopes policy_slug source_slug scheduler_name created_at expires_at last_used_at revoked_at",
     ),
     "mfa.authenticator": section("second factors without secrets", "type created_at last_used_at"),
     "accounts.account": section(
@@ -63,6 +74,10 @@ SECTIONS: Mapping[str, Section] = {
     "usage.bucket": section(
         "usage by hour: seconds of cores and GPUs, GB·s of memory, seconds of nodes, billing, jobs ended",
         "source__slug account site hour_at cpu_s gpu_s mem_gb_s node_s billing jobs",
+    ),
+    "usage.kindhour": section(
+        "usage by hour and kind of resource: seconds of devices and licences, joules of energy",
+        "source__slug account site hour_at kind__name amount",
     ),
     "mapping.attachment": section(
         "entries of policies that their accounts are attached to, or that they attached accounts to",
@@ -83,7 +98,7 @@ SECTIONS: Mapping[str, Section] = {
         "adjustments of usage that they made", "policy__slug entry_uid resource amount_s note reason created_at"
     ),
     "policies.allocation": section(
-        "core-hours that they allocated", "policy__slug entry_uid core_h starts_on ends_on reason created_at"
+        "allocations that they made", "policy__slug entry_uid amount unit starts_on ends_on reason created_at"
     ),
     "policies.pin": section("entries that they pinned", "policy__slug entry_uid created_at"),
     "runs.run": section("background work that they requested", "kind state subject created_at finished_at"),
@@ -95,11 +110,6 @@ SECTIONS: Mapping[str, Section] = {
         "their actions, and actions about them, in the audit log",
         "id at actor_name verb outcome policy_slug entry_uid subject reason details via address",
     ),
-}
-LEFT_OUT = {
-    "admin.logentry": "repeats the audit log",
-    "account.emailaddress": "never written: the address is in accounts.user",
-    "socialaccount.socialaccount": "never written: the identity is in accounts.identity",
 }
 
 
@@ -118,7 +128,7 @@ def about_person(*, name: str, actor: Actor) -> dict[str, Any]:
     if not actor.is_admin:
         raise NotAllowed("Only administrators may export all data of a person.")
     user = User.objects.filter(username=name).first() if "\0" not in name else None
-    accounts = list(_accounts(name, user).values_list("pk", flat=True)) if name and "\0" not in name else []
+    accounts = list(_accounts(name, user)) if name and "\0" not in name else []
     if user is None and not accounts:
         raise NotFound(f"There is no user {name[:150]}, and no account of this name.")
     rows_by_table = {label: _rows(label, section, name, user, accounts) for label, section in sections().items()}
@@ -140,20 +150,22 @@ def _accounts(name: str, user: User | None) -> Any:
     return Account.objects.filter(own | Q(person=user) if user is not None else own).order_by("pk")
 
 
-def _rows(label: str, section: Section, name: str, user: User | None, accounts: list[int]) -> list[dict[str, Any]]:
+def _rows(label: str, section: Section, name: str, user: User | None, accounts: list[Account]) -> list[dict[str, Any]]:
     model: type[Model] = apps.get_model(label)
     if model is User:
         wanted = Q(pk=user.pk if user else None)
     elif model is Account:
-        wanted = Q(pk__in=accounts)
+        wanted = Q(pk__in=[account.pk for account in accounts])
     elif model is AuditEvent:
         wanted = Q(subject=name) | (Q(actor_id=user.pk) if user else Q(pk=None))
+    elif section.of_accounts is not None:
+        wanted = section.of_accounts(accounts)
     else:
         wanted = _refers(model, user, accounts)
     return list(model._default_manager.filter(wanted).order_by("pk").values(*section.fields))
 
 
-def _refers(model: type[Model], user: User | None, accounts: list[int]) -> Q:
+def _refers(model: type[Model], user: User | None, accounts: list[Account]) -> Q:
     wanted = Q(pk__in=())
     for field, to in relations(model).items():
         if to is Account:

@@ -6,63 +6,13 @@ which is reserved: records, rules and names can't use it.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from base64 import b32encode
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
-from uuid import UUID
 
-from django.conf import settings
 from django.db import connection
 
-from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
+from apps.accounts.account_keys import LONGEST_OF_COLUMNS, AccountKey, canonical, pseudonymous
 from apps.core.errors import FieldProblem, Invalid
-
-_BYTES = 15  # 24 characters without padding; two of a million names collide with a probability of 10⁻²⁴
-
-
-def pseudonym_of(name: str, namespace: str) -> str:
-    """Keyed hash (HMAC-SHA-256) of a name in its namespace; "" for an empty name."""
-    if not name:
-        return ""
-    text = f"{namespace}\0{name}".encode()
-    digest = hmac.new(settings.FAIRSHARE_PSEUDONYM_KEY.encode(), text, hashlib.sha256).digest()
-    return "p-" + b32encode(digest[:_BYTES]).decode().lower()
-
-
-class AccountKey(NamedTuple):
-    """The fields that identify an account; empty where the source reports none."""
-
-    namespace: str
-    user_name: str = ""
-    group_name: str = ""
-    dn: str = ""
-    fqan: str = ""
-    project: str = ""
-
-
-_LONGEST = (128, 256, 256, 1024, 512, 256)  # the columns' lengths, in the order of AccountKey
-
-
-def canonical(key: AccountKey) -> AccountKey:
-    """The canonical spelling of an account's names, under which it is stored and compared: see grid_names.
-
-    A user name that can only be a DN is spelled like one. A name whose canonical spelling is too long to store is
-    unchanged.
-    """
-    _namespace, user_name, _group, dn, fqan, _project = key
-    if not dn and not fqan and "=" not in user_name:
-        return key
-    spelled = key._replace(
-        user_name=canonical_dn(user_name) if is_dn(user_name) else user_name,
-        dn=canonical_dn(dn) if dn else "",
-        fqan=canonical_fqan(fqan) if fqan else "",
-    )
-    fits = all(len(text) <= longest for text, longest in zip(spelled, _LONGEST, strict=True))
-    return spelled if fits and (spelled.user_name or spelled.dn or spelled.group_name) else key
-
 
 _UNNEST = "unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])"
 _NAMES = "namespace, user_name, group_name, dn, fqan, project"
@@ -77,6 +27,7 @@ SELECT {_NAMES}, %s FROM {_UNNEST} AS wanted({_NAMES})
 ORDER BY {_NAMES}
 ON CONFLICT ON CONSTRAINT accounts_account_name DO NOTHING
 """  # noqa: S608 - constants only; ordered, so that two writers can't deadlock
+_HIDING = "SELECT DISTINCT namespace FROM accounts_account WHERE is_pseudonym AND namespace = ANY(%s)"
 
 
 def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey, int]:
@@ -123,9 +74,6 @@ def _find(keys: list[AccountKey]) -> dict[AccountKey, int]:
         return {keys[place - 1]: account_id for place, account_id in cursor.fetchall()}
 
 
-_HIDING = "SELECT DISTINCT namespace FROM accounts_account WHERE is_pseudonym AND namespace = ANY(%s)"
-
-
 def _find_hidden(keys: list[AccountKey]) -> dict[AccountKey, int]:
     """Ids of accounts that are stored under the pseudonyms of these names."""
     with connection.cursor() as cursor:
@@ -133,12 +81,6 @@ def _find_hidden(keys: list[AccountKey]) -> dict[AccountKey, int]:
         hiding = {row[0] for row in cursor.fetchall()}
     hidden = {pseudonymous(key): key for key in keys if key.namespace in hiding}
     return {hidden[key]: account_id for key, account_id in _find(list(hidden)).items()} if hidden else {}
-
-
-def pseudonymous(key: AccountKey) -> AccountKey:
-    """Replace user name and DN by pseudonyms; group, project and FQAN don't name a person."""
-    named = key.namespace
-    return key._replace(user_name=pseudonym_of(key.user_name, named), dn=pseudonym_of(key.dn, named))
 
 
 def _columns(keys: list[AccountKey]) -> list[list[str]]:
@@ -149,41 +91,7 @@ def _refuse_unusable(keys: list[AccountKey]) -> None:
     for key in keys:
         if not (key.user_name or key.dn or key.group_name):
             raise Invalid("An account needs a user, a DN or a group.", code="account_without_name")
-        for column, value, longest in zip(AccountKey._fields, key, _LONGEST, strict=True):
+        for column, value, longest in zip(AccountKey._fields, key, LONGEST_OF_COLUMNS, strict=True):
             if len(value) > longest or "\0" in value:
                 problem = FieldProblem(column, f"At most {longest} characters, without NUL.")
                 raise Invalid(f"The {column} {value[:40]!r} can't be stored.", code="account_name", fields=[problem])
-
-
-ENTRY_NAMESPACE = "@entries"
-RESERVED = "@"  # first character of reserved namespaces
-
-
-def entry_account(uid: UUID) -> AccountKey:
-    """The account for the usage that other sites report for an entry."""
-    return AccountKey(ENTRY_NAMESPACE, user_name=str(uid))
-
-
-def uid_of_account(key: AccountKey) -> UUID | None:
-    """The entry that an account represents; None for an account under which jobs run."""
-    if key.namespace != ENTRY_NAMESPACE:
-        return None
-    try:
-        uid = UUID(key.user_name)
-    except ValueError:
-        return None
-    return uid if entry_account(uid) == key else None  # only the canonical spelling of the UUID
-
-
-def is_reserved(namespace: str) -> bool:
-    """Whether this namespace is reserved for the service itself."""
-    return namespace.lstrip().startswith(RESERVED)
-
-
-def refuse_reserved(namespace: str, *, where: str = "namespace") -> None:
-    """Raises:
-    Invalid: the namespace is reserved.
-    """
-    if is_reserved(namespace):
-        message = "Namespaces that begin with @ are reserved for usage of other sites: choose another name."
-        raise Invalid(message, code="reserved_namespace", fields=[FieldProblem(where, message)])

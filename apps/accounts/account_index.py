@@ -19,7 +19,8 @@ import numpy.typing as npt
 from django.conf import settings
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey, is_reserved
+from apps.accounts.account_keys import AccountKey
+from apps.accounts.entry_accounts import is_reserved
 from apps.core.derived_state import in_files, in_memory
 from apps.core.mapped_columns import Columns, delete_abandoned, find_columns, share_columns
 from apps.core.postgresql import SERVER_EPOCH
@@ -135,12 +136,15 @@ class AccountIndex:
 # A row that a later snapshot sees and this one doesn't was written by a transaction that hasn't ended in this one, so
 # it is not older than this snapshot's xmin. age() compares transaction numbers correctly across wrap-around.
 _SINCE = """
-SELECT count(*), COALESCE(array_agg(id) FILTER (WHERE age(xmin) <= age(%s::xid)), '{}') FROM accounts_account
+SELECT count(*), (SELECT count(*) FROM accounts_account WHERE id > %(last)s),
+    COALESCE(array_agg(id) FILTER (WHERE age(xmin) <= age(%(xmin)s::xid) AND id <= %(last)s), '{}')
+FROM accounts_account
 """
 _SOME = f"SELECT id, {', '.join(AccountKey._fields)} FROM accounts_account WHERE id = ANY(%s) ORDER BY id"  # noqa: S608 - constants only
 _NOW = f"SELECT {SERVER_EPOCH}, pg_snapshot_xmin(pg_current_snapshot())::text::int8"
 _MOST_TRANSACTIONS = 1 << 30  # beyond this, comparisons of transaction numbers are ambiguous
 _NEW_PART = 20  # the file is written again when more than one in so many accounts is new
+_BEFORE_ALL = -1  # an id
 _CHUNK = 200_000  # accounts; PostgreSQL's values have at most 1 GB
 # Bytes of big-endian numbers, because arrays would be read number by number. Aggregates read the rows in the order of
 # the subquery, all in the same one; `_read` checks that of the ids.
@@ -208,29 +212,27 @@ def _followed(before: _Read | None, epoch: str, xmin: int) -> AccountIndex | Non
     """The index with what changed since; None if all accounts have to be read for it."""
     if before is None or before.epoch != epoch or not 0 <= xmin - before.xmin < _MOST_TRANSACTIONS:
         return None
-    return _updated(before.index, *_one(_SINCE, str(before.xmin & 0xFFFF_FFFF)))
+    last = int(before.index.ids[-1]) if len(before.index.ids) else _BEFORE_ALL
+    return _updated(before.index, last, *_one(_SINCE, {"last": last, "xmin": str(before.xmin & 0xFFFF_FFFF)}))
 
 
-def _updated(index: AccountIndex, n_accounts: int, changed: list[int]) -> AccountIndex | None:
+def _updated(index: AccountIndex, last: int, n: int, n_new: int, changed: list[int]) -> AccountIndex | None:
     """Add new accounts behind the known ones; the same object if no name changed. None if a known one was renamed or
     deleted, or a new one has an older id.
+
+    last: the newest id that is known. n, n_new: all accounts, and those behind it. changed: ids up to it.
     """
-    rows = _rows(_SOME, changed) if changed else []
-    new = []
-    for row in rows:
-        place = int(np.searchsorted(index.ids, row[0]))
-        if place == len(index.ids):
-            new.append(row)
-        elif index.ids[place] != row[0] or index.keys[place] != row[1:]:
-            return None
-    if len(index.ids) + len(new) != n_accounts:  # accounts were deleted, and nothing shows which
+    if n - n_new != len(index.ids):  # accounts were deleted, and nothing shows which
         return None
-    if not new:
+    for account_id, *names in _rows(_SOME, [changed]) if changed else ():
+        place = int(np.searchsorted(index.ids, account_id))
+        if index.ids[place] != account_id or index.keys[place] != tuple(names):
+            return None
+    if not n_new:
         return index
-    ids = np.array([row[0] for row in new], np.int64)
-    added = AccountKeys.of(AccountKey(*row[1:]) for row in new)
-    keys = AccountKeys(AccountKeys.joined([index.keys, added]).columns, index.keys.origin)
-    return AccountIndex(np.concatenate([index.ids, ids]), keys)
+    new = _read_behind(last)
+    keys = AccountKeys(AccountKeys.joined([index.keys, new.keys]).columns, index.keys.origin)
+    return AccountIndex(np.concatenate([index.ids, new.ids]), keys)
 
 
 def directory() -> Path:
@@ -272,17 +274,23 @@ def _in_file(read: _Read) -> _Read:
     with suppress(OSError):  # `share_columns` says why it can't be written
         directory().mkdir(mode=0o700, parents=True, exist_ok=True)
         delete_abandoned(directory())
+        for path in directory().glob("*.placement"):  # of version 1.0.0, which kept their entries, too
+            path.unlink(missing_ok=True)
     meta = {"token": token_hex(16), "xmin": read.xmin}
     shared = share_columns(_path(), (columns, meta), key=_key(read.epoch))
     return _read_of(shared, read.epoch)
 
 
 def _read() -> AccountIndex:
+    return _read_behind(_BEFORE_ALL)
+
+
+def _read_behind(after: int) -> AccountIndex:
+    """All accounts with a greater id, in columns."""
     ids: list[I8] = []
     parts: list[AccountKeys] = []
-    after = -1
     while True:
-        chunk, *columns = _one(_CHUNK_OF_COLUMNS, after)
+        chunk, *columns = _one(_CHUNK_OF_COLUMNS, [after])
         if not chunk:
             break
         ids.append(np.frombuffer(chunk, ">i8").astype(np.int64))
@@ -305,11 +313,11 @@ def _strings(n: int, lengths: bytes | None, texts: bytes | None) -> Strings:
     return Strings(bytes(texts), np.cumsum(np.frombuffer(lengths, ">i4"), dtype=np.int64))
 
 
-def _rows(query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+def _rows(query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(query, parameters or None)
+        cursor.execute(query, parameters)
         return list(cursor.fetchall())
 
 
-def _one(query: str, *parameters: Any) -> tuple[Any, ...]:
-    return _rows(query, *parameters)[0]
+def _one(query: str, parameters: Any = None) -> tuple[Any, ...]:
+    return _rows(query, parameters)[0]

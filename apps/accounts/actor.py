@@ -15,41 +15,47 @@ from apps.accounts.models import Token, User
 
 @dataclass(frozen=True, slots=True)
 class TokenBounds:
-    """Upper bounds of the rights of a token: its scopes, and the policy, subtree or source it is limited to."""
+    """Upper bounds of the rights of a token: its scopes, and the policy, subtree, source or scheduler."""
 
     prefix: str
     scopes: frozenset[str]
     policy_slug: str = ""
     subtree_uid: UUID | None = None
     source_slug: str = ""
+    scheduler_name: str = ""
 
     @property
-    def bounds(self) -> tuple[str, UUID | None, str]:
-        return self.policy_slug, self.subtree_uid, self.source_slug
+    def bounds(self) -> tuple[str, UUID | None, str, str]:
+        return self.policy_slug, self.subtree_uid, self.source_slug, self.scheduler_name
 
     @property
     def is_bound(self) -> bool:
-        """Whether the token is limited to a policy, subtree or source; then no act on the whole site is within it."""
-        return bool(self.policy_slug or self.subtree_uid or self.source_slug)
+        """Whether the token is limited to something; then no act on the whole site is within it."""
+        return any(self.bounds)
 
     def reaches_policy(self, slug: str) -> bool:
-        """Whether the policy, or a subtree of it, is within the bounds; bound to a source alone, none is."""
-        return self.policy_slug == slug if self.policy_slug else not self.source_slug
+        """Whether the policy, or a subtree of it, is within the bounds; bound to other things alone, none is."""
+        return self.policy_slug == slug if self.policy_slug else not (self.source_slug or self.scheduler_name)
 
     def reaches_source(self, slug: str) -> bool:
-        """Whether the usage source is within the bounds; bound to a policy alone, none is."""
-        return self.source_slug == slug if self.source_slug else not (self.policy_slug or self.subtree_uid)
+        """Whether the usage source is within the bounds; bound to other things alone, none is."""
+        return self.source_slug == slug if self.source_slug else not self.is_bound
+
+    def reaches_scheduler(self, name: str) -> bool:
+        """Whether a scheduler of a reached policy is within the bounds."""
+        return self.scheduler_name in ("", name)
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A person, possibly through a token, or the system itself (`user` is None)."""
+    """A person, possibly through a token, or the system itself (`user` is None), which may act by a named rule."""
 
     user: User | None
     via: str  # page, api, command or worker
     token: TokenBounds | None = None
     request_id: str = ""
     address: str | None = None
+    rule: str = ""
 
     @property
     def is_system(self) -> bool:
@@ -69,7 +75,9 @@ class Actor:
 
     @property
     def name(self) -> str:
-        return self.user.username if self.user else "system"
+        if self.user is None:
+            return f"rule {self.rule}" if self.rule else "system"  # a blank is in no username
+        return self.user.username
 
     def has_scope(self, scope: str) -> bool:
         """True for a signed-in person; for a token, if it has the scope or `admin`."""
@@ -89,6 +97,9 @@ class Actor:
 
     def reaches_source(self, slug: str) -> bool:
         return self.token is None or self.token.reaches_source(slug)
+
+    def reaches_scheduler(self, name: str) -> bool:
+        return self.token is None or self.token.reaches_scheduler(name)
 
     def reaches_entry(self, lineage: Collection[UUID]) -> bool:
         """Whether an entry of a reached policy is within the bounds; lineage: its ancestors and itself."""

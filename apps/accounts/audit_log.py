@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -51,6 +51,20 @@ SELECT id, hash FROM accounts_auditevent ORDER BY id DESC LIMIT 1
 """  # noqa: S608 - constants only
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 _WRITTEN_OUT = 1e16  # from here on, JSON writes floats with an exponent, and the database all digits
+_CHUNK = 5_000
+_DETAILS = FIELDS.index("details")
+# Formatted by the server as for the hash: formatting a million instants in Python takes longest of all.
+_AS_TEXT = {
+    "at": """to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00'""",
+    "entry_uid": "entry_uid::text",
+    "details": "details::text",
+    "address": "host(address)",
+}
+Row = tuple[Any, ...]  # FIELDS, then the previous and own hash
+
+# One row each: the attempted action, the actor, and the reason of the refusal.
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def record(
@@ -69,7 +83,35 @@ def record(
 
     The event has its number when the outermost transaction ends.
     """
-    event = AuditEvent(
+    event = new_event(
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=policy_slug,
+        entry_uid=entry_uid,
+        subject=subject,
+        reason=reason,
+        details=details,
+        outcome=outcome,
+    )
+    record_events([event])
+    return event
+
+
+def new_event(
+    *,
+    actor: Actor,
+    verb: str,
+    at: datetime,
+    policy_slug: str = "",
+    entry_uid: UUID | None = None,
+    subject: str = "",
+    reason: str = "",
+    details: Mapping[str, Any] | None = None,
+    outcome: str = AuditEvent.Outcome.DONE,
+) -> AuditEvent:
+    """An event that isn't recorded yet, for `record_events`."""
+    return AuditEvent(
         at=at,
         actor_id=actor.user.pk if actor.user else None,
         actor_name=actor.name,
@@ -85,12 +127,15 @@ def record(
         address=_plain_address(actor.address),
         token_prefix=actor.token.prefix if actor.token else "",
     )
+
+
+def record_events(events: Sequence[AuditEvent]) -> None:
+    """Append many events, such as those of an imported file, as `record` does one: all with a few statements."""
     with join_transaction():
-        as_last_step(partial(_append, event))
-    return event
+        as_last_step(partial(_append, events))
 
 
-def _append(event: AuditEvent) -> None:
+def _append(events: Sequence[AuditEvent]) -> None:
     """Lock the chain after everything that this transaction locks, also by foreign keys, which are checked last.
 
     The holder of the chain then waits for no other transaction, and no deadlock can include it.
@@ -100,9 +145,14 @@ def _append(event: AuditEvent) -> None:
         while cursor.nextset():  # to the answer of the last statement
             pass
         last_id, last_hash = cursor.fetchone() or (0, FIRST_HASH)
-    event.id, event.previous_hash = last_id + 1, bytes(last_hash)
-    event.hash = hash_of(event)
-    event.save(force_insert=True)
+    for event in events:
+        event.id, event.previous_hash = last_id + 1, bytes(last_hash)
+        event.hash = hash_of(event)
+        last_id, last_hash = event.id, event.hash
+    if len(events) == 1:
+        events[0].save(force_insert=True)
+    else:
+        AuditEvent.objects.bulk_create(events, batch_size=1_000)
 
 
 def _as_stored(value: Any) -> Any:
@@ -137,18 +187,6 @@ def hash_of(event: AuditEvent) -> bytes:
 def digest_of(previous: bytes, fields: dict[str, Any]) -> bytes:
     """Hash the previous hash and the fields, in which instants and UUIDs are text."""
     return hashlib.sha256(previous + _JSON.encode(fields).encode()).digest()
-
-
-_CHUNK = 5_000
-_DETAILS = FIELDS.index("details")
-# Formatted by the server as for the hash: formatting a million instants in Python takes longest of all.
-_AS_TEXT = {
-    "at": """to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00'""",
-    "entry_uid": "entry_uid::text",
-    "details": "details::text",
-    "address": "host(address)",
-}
-Row = tuple[Any, ...]  # FIELDS, then the previous and own hash
 
 
 @dataclass(frozen=True)
@@ -254,9 +292,6 @@ def _earlier() -> dict[int, tuple[bytes, datetime]]:
     return checks
 
 
-# One row each: the attempted action, the actor, and the reason of the refusal.
-P = ParamSpec("P")
-T = TypeVar("T")
 _n_written: ContextVar[int] = ContextVar("number of refusals logged by this thread", default=0)
 _wanted: ContextVar[dict[str, Any] | None] = ContextVar("event of the outermost block", default=None)
 

@@ -54,5 +54,8 @@ def _follows(at: datetime, before: datetime) -> bool:
 
 
 def _store(at: datetime, *, ahead_since: datetime | None = None, ahead_at: datetime | None = None) -> None:
-    values = {"at": at, "ahead_since": ahead_since, "ahead_at": ahead_at}
-    ClockMark.objects.update_or_create(pk=ClockMark.ONLY, defaults=values)
+    # In one statement: workers read their first clock together, and PostgreSQL logs each refused insert as an error.
+    mark = ClockMark(pk=ClockMark.ONLY, at=at, ahead_since=ahead_since, ahead_at=ahead_at)
+    ClockMark.objects.bulk_create(
+        [mark], update_conflicts=True, unique_fields=["id"], update_fields=["at", "ahead_since", "ahead_at"]
+    )

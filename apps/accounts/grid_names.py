@@ -44,6 +44,7 @@ _ROLE = re.compile(r"/(role|capability)=", re.IGNORECASE)
 _SLASHES = re.compile(r"/{2,}")
 
 Rdn = list[tuple[str, str]]  # types and values, several if joined by a plus
+_SHORT = frozenset(_TYPES.values())
 
 
 def canonical_dn(text: str) -> str:
@@ -64,9 +65,6 @@ def is_dn(text: str) -> bool:
     return text.lstrip().startswith("/") or (
         len(parts) > 1 and all(kind in _SHORT for part in parts for kind, _ in part)
     )
-
-
-_SHORT = frozenset(_TYPES.values())
 
 
 def common_name(dn: str) -> str:

@@ -144,7 +144,7 @@ class Account(models.Model):
 class Token(models.Model):
     """A hashed, scoped, expiring API key of a user: `fsh_<id>_<secret>`, shown once.
 
-    It is bound to policies and sources by name, not by foreign key, because this room doesn't know them.
+    It is bound to policies, sources and schedulers by name, not by foreign key: this room doesn't know them.
     """
 
     class Scope(models.TextChoices):
@@ -164,6 +164,7 @@ class Token(models.Model):
     policy_slug = models.CharField(max_length=64, blank=True, default="")
     subtree_uid = models.UUIDField(null=True, blank=True)
     source_slug = models.CharField(max_length=64, blank=True, default="")
+    scheduler_name = models.CharField(max_length=64, blank=True, default="", db_default="")
     digest = models.BinaryField(max_length=32)
     pepper_version = models.PositiveSmallIntegerField(default=0)
     last_four = models.CharField(max_length=4)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from apps.accounts.account_ids import AccountKey, pseudonym_of
+from apps.accounts.account_keys import AccountKey, pseudonym_of
 from apps.accounts.models import Account
 
 

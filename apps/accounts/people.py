@@ -25,7 +25,8 @@ from apps.core.invisible import visible
 SOURCES = tuple(Identity.Source.values)
 LONGEST_ADDRESS = 254  # as in Django's user model
 LONGEST_GROUP = 150  # as in Django's group model
-MOST_GROUPS = 2_000
+MOST_GROUPS_OF_PERSON = 2_000
+LONGEST_SIGN_IN_GROUP = 4_000  # longer than what is stored: see group_name
 # Of distinguished names (RFC 4514): a backslash escapes the next character, or stands before its bytes in hexadecimal.
 _RDN = re.compile(r"(?:\\.|[^\\,])+")
 _ATTRIBUTE = re.compile(r"(?:\\.|[^\\+])+")
@@ -81,7 +82,7 @@ def normalise_group(name: str) -> str:
         ValueError: not a usable group name.
     """
     text = unicodedata.normalize("NFC", name.strip())
-    if not text or len(text) > 4_000:
+    if not text or len(text) > LONGEST_SIGN_IN_GROUP:
         raise ValueError("must name a group of sign-in, such as oidc:physics")
     if any(unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for character in text):
         raise ValueError("contains a character that can't be seen; leave it out")
@@ -192,7 +193,7 @@ def _sync_groups(user: User, person: Person, at: datetime, actor: Actor) -> None
     """Set the groups of this source; groups of other sources and local groups stay."""
     prefix = f"{person.source}:"
     wanted = set()
-    for name in list(person.groups)[:MOST_GROUPS]:
+    for name in list(person.groups)[:MOST_GROUPS_OF_PERSON]:
         try:
             wanted.add(normalise_group(prefix + name))
         except ValueError:

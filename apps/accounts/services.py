@@ -24,10 +24,11 @@ from apps.accounts import audit_log as audit
 from apps.accounts import token_files
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import Token, User
+from apps.core.column_bounds import most_characters
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unauthenticated
 
 DAYS = 90
-MOST_DAYS = 365
+MOST_TOKEN_DAYS = 365
 ROTATION_GRACE = timedelta(hours=24)
 LAST_USED_EVERY = timedelta(seconds=60)
 # Scopes that users may give their own tokens; only administrators give the others.
@@ -43,7 +44,7 @@ def allowed_scopes(actor: Actor) -> list[str]:
 
 @dataclass(frozen=True)
 class NewToken:
-    """A token to create, with the policy, subtree or source that it is limited to."""
+    """A token to create, with the policy, subtree, source or scheduler that it is limited to."""
 
     name: str
     scopes: Sequence[str]
@@ -51,6 +52,7 @@ class NewToken:
     policy_slug: str = ""
     subtree_uid: UUID | None = None
     source_slug: str = ""
+    scheduler_name: str = ""
     days: int = DAYS
 
 
@@ -59,12 +61,15 @@ def make_token(new: NewToken, *, at: datetime, actor: Actor) -> tuple[Token, str
     """Create a token; returns it with its text, which is not stored."""
     _require_token_rights(actor, new.user)
     chosen = _checked_scopes(new.scopes, actor)
-    if not new.name.strip() or len(new.name) > 128:
-        raise _invalid("name", _("Give the token a name of 1 to 128 characters."))
-    if not 1 <= new.days <= MOST_DAYS:
-        raise _invalid("days", _("A token is valid for 1 to %(most)d days.") % {"most": MOST_DAYS})
+    if not new.name.strip() or len(new.name) > most_characters(Token, "name"):
+        most = most_characters(Token, "name")
+        raise _invalid("name", _("Give the token a name of 1 to %(most)d characters.") % {"most": most})
+    if not 1 <= new.days <= MOST_TOKEN_DAYS:
+        raise _invalid("days", _("A token is valid for 1 to %(most)d days.") % {"most": MOST_TOKEN_DAYS})
     if new.subtree_uid is not None and not new.policy_slug:
         raise _invalid("policy", _("A subtree belongs to a policy: name it too."))
+    if new.scheduler_name and not new.policy_slug:
+        raise _invalid("policy", _("A scheduler belongs to a policy: name it too."))
     alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
     public_id, secret = "".join(secrets.choice(alphabet) for _place in range(12)), secrets.token_hex(32)
     version = len(settings.FAIRSHARE_TOKEN_PEPPERS) - 1
@@ -76,6 +81,7 @@ def make_token(new: NewToken, *, at: datetime, actor: Actor) -> tuple[Token, str
         policy_slug=new.policy_slug,
         subtree_uid=new.subtree_uid,
         source_slug=new.source_slug,
+        scheduler_name=new.scheduler_name,
         digest=_digest(secret, version),
         pepper_version=version,
         last_four=secret[-4:],
@@ -88,7 +94,13 @@ def make_token(new: NewToken, *, at: datetime, actor: Actor) -> tuple[Token, str
         at=at,
         policy_slug=new.policy_slug,
         subject=str(token),
-        details={"user": new.user.username, "scopes": chosen, "days": new.days, "source": new.source_slug},
+        details={
+            "user": new.user.username,
+            "scopes": chosen,
+            "days": new.days,
+            "source": new.source_slug,
+            "scheduler": new.scheduler_name,
+        },
     )
     return token, f"fsh_{public_id}_{secret}"
 
@@ -115,6 +127,17 @@ def revoke_token(*, token_id: int, at: datetime, actor: Actor) -> None:
     token = _own_token(token_id, actor)
     if token.revoked_at:
         return
+    _revoke(token, at, actor)
+
+
+def revoke_tokens_of_scheduler(*, name: str, unused_only: bool = False, at: datetime, actor: Actor) -> None:
+    """Revoke the tokens bound to a scheduler, or those that nobody has used yet. The caller checks permission."""
+    tokens = Token.objects.select_for_update(of=("self",), no_key=True).filter(scheduler_name=name, revoked_at=None)
+    for token in tokens.filter(last_used_at=None) if unused_only else tokens:
+        _revoke(token, at, actor)
+
+
+def _revoke(token: Token, at: datetime, actor: Actor) -> None:
     token.revoked_at = at
     token.save(update_fields=["revoked_at"])
     audit.record(actor=actor, verb="token.revoked", at=at, policy_slug=token.policy_slug, subject=str(token))
@@ -144,7 +167,7 @@ class VerifiedToken:
         return {
             "user": [self.user.pk, self.user.username, self.user.is_superuser],
             "scopes": sorted(self.bounds.scopes),
-            "bounds": [self.bounds.policy_slug, str(self.bounds.subtree_uid or ""), self.bounds.source_slug],
+            "bounds": [self.bounds.policy_slug, str(self.bounds.subtree_uid or ""), *self.bounds.bounds[2:]],
             "valid_until": self.valid_until.isoformat(),
         }
 
@@ -152,13 +175,14 @@ class VerifiedToken:
     def of_json(cls, content: Mapping[str, Any], *, prefix: str, state: str) -> VerifiedToken:
         """The user is an unsaved object, so that nothing is queried."""
         pk, username, is_superuser = content["user"]
-        policy_slug, subtree_uid, source_slug = content["bounds"]
+        policy_slug, subtree_uid, source_slug, *scheduler = content["bounds"]  # none in files of before
         bounds = TokenBounds(
             prefix=prefix,
             scopes=frozenset(content["scopes"]),
             policy_slug=policy_slug,
             subtree_uid=UUID(subtree_uid) if subtree_uid else None,
             source_slug=source_slug,
+            scheduler_name=scheduler[0] if scheduler else "",
         )
         user = User(pk=pk, username=username, is_active=True, is_superuser=is_superuser)
         return cls(user, bounds, datetime.fromisoformat(content["valid_until"]), state_then=state)
@@ -197,6 +221,7 @@ def look_up_token(text: str, *, at: datetime) -> VerifiedToken:
         policy_slug=token.policy_slug,
         subtree_uid=token.subtree_uid,
         source_slug=token.source_slug,
+        scheduler_name=token.scheduler_name,
     )
     return VerifiedToken(user=token.user, bounds=bounds, valid_until=valid_until, row=token)
 
@@ -211,7 +236,7 @@ def _state_of(token: Token) -> str:
     user = token.user
     parts = [
         sorted(token.scopes),
-        [token.policy_slug, str(token.subtree_uid), token.source_slug],
+        [token.policy_slug, str(token.subtree_uid), token.source_slug, token.scheduler_name],
         [bytes(token.digest).hex(), bytes(token.previous_digest or b"").hex(), token.pepper_version],
         [str(each and each.timestamp()) for each in (token.expires_at, token.previous_until, token.revoked_at)],
         [user.pk, user.username, user.is_active, user.is_superuser],

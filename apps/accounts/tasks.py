@@ -7,6 +7,7 @@ import logging
 from celery import shared_task
 
 from apps.accounts.audit_log import check_chain
+from apps.accounts.sign_in.passwords import send_resets
 from apps.accounts.sign_in.sessions import delete_expired
 from apps.core import clock
 
@@ -20,6 +21,12 @@ def verify_audit() -> int:
     if check.broken_id is not None:
         logger.error("The audit log is broken: %s.", check.problem)
     return check.n_rows
+
+
+@shared_task(name="apps.accounts.tasks.send_password_resets")
+def send_password_resets() -> int:
+    """Send links for new passwords that are due; returns their number. It waits for the mail server, another host."""
+    return send_resets(at=clock.now())
 
 
 @shared_task(name="apps.accounts.tasks.clear_sessions")

@@ -105,7 +105,7 @@ _MARGIN_S = 0.1  # tokens are verified a moment after they were found fresh
 OUTAGE_S = token_files.KEPT_S
 _WRITE_AGAIN_S = 600.0  # the file of a token that is in use is at most so much older than its last verification
 RETRY_S = 1.0  # during an outage, one attempt a second; other requests don't wait for it
-_MOST = 10_000
+_MOST_KNOWN_TOKENS = 10_000
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class TokenCache:
     """Verified tokens by the hash of their text: secrets are not stored."""
 
     def __init__(self) -> None:
-        self._known: FIFOCache[bytes, _Known] = FIFOCache(_MOST)  # reading needs no lock
+        self._known: FIFOCache[bytes, _Known] = FIFOCache(_MOST_KNOWN_TOKENS)  # reading needs no lock
         self._lock = threading.Lock()
         self._failed_s = -RETRY_S
         self._probe = DatabaseProbe()

@@ -10,8 +10,8 @@ from pathlib import Path
 # By the app that has them.
 ENGINE_ALONE = {"compute": "apps.cli", "demo": "apps.cli", "jobs": "apps.contrib.jobs", "simulate": "apps.contrib.lab"}
 # Only start other processes: loading all applications would make each start a second longer. `serve web` loads them:
-# it first asks the database whether it may run beside the others.
-STARTERS = ("up", "with_stack", "serve")
+# it first asks the database whether it may run beside the others. `up` does, too: its processes are forked from it.
+STARTERS = ("with_stack", "serve")
 # Say something about the release, or make an instance.
 WITHOUT_INSTANCE = {*ENGINE_ALONE, "help", "restore", "version", "up", "-h", "--help", "--version"}
 

@@ -32,6 +32,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 OPEN_PORTS = (443, 8443)
 MOST_URL = 2048
+UNIX = "unix:"  # as slurmrestd spells the sockets that it listens on
+_LONGEST_UNIX_PATH = 107  # bytes of a path in sockaddr_un, without the zero behind it
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
 _LOOKS_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
@@ -53,18 +55,23 @@ _CLOSED = [
     )
 ]
 _UNICAST = ipaddress.ip_network("2000::/3")  # allocated IPv6 space; all other addresses are special
+_BETWEEN = re.compile(r"[,\s]+")
+_COMMENT = re.compile(r"#.*")
 
 
 class Target(NamedTuple):
-    """The parts of a valid URL."""
+    """The parts of a valid URL; socket: the path of a unix socket that leads to it instead of host and port."""
 
     scheme: str
     host: str
     port: int
     path: str
+    socket: str = ""
 
     @property
     def place(self) -> str:
+        if self.socket:
+            return f"{UNIX}{self.socket}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -121,6 +128,23 @@ def target_of(url: str) -> Target:
     if literal is not None:
         refuse_closed(literal, target)
     return target
+
+
+def socket_target(address: str, path: str = "/") -> Target:
+    """The target of a `unix:` address, for `outbound.fetch_by_socket` only: no URL, and no redirect, spells one.
+
+    Raises:
+        Refused: the operator doesn't list exactly this address. Whether anything is at the path isn't disclosed.
+    """
+    socket = address.removeprefix(UNIX)
+    is_plain = socket.startswith("/") and os.path.normpath(socket) == socket and not socket.startswith("//")
+    if not address.startswith(UNIX) or not is_plain or not _PRINTABLE.fullmatch(socket):
+        raise Refused("Write a unix socket as its whole path: unix:/run/slurmrestd/slurmrestd.sock.")
+    if len(socket) > _LONGEST_UNIX_PATH:
+        raise Refused(f"The path of a unix socket has at most {_LONGEST_UNIX_PATH} characters.")
+    if address not in allowed_targets():
+        raise Refused(f"The operator opens unix sockets one by one: add {address} to FAIRSHARE_OUTBOUND_ALLOW.")
+    return Target("http", "localhost", 80, path, socket)
 
 
 def is_allowed(target: Target) -> bool:
@@ -203,9 +227,6 @@ def literal_of(host: str) -> Address | None:
 
 logger = logging.getLogger(__name__)
 
-_BETWEEN = re.compile(r"[,\s]+")
-_COMMENT = re.compile(r"#.*")
-
 
 class _Read(NamedTuple):
     version: tuple[str, int, int, int]  # path, inode, size, time of the last change
@@ -216,14 +237,14 @@ _last: list[_Read] = []
 
 
 def allowed_targets() -> frozenset[str]:
-    """`host:port`, in lower case, of targets that may be private or plain http.
+    """`host:port`, in lower case, of targets that may be private or plain http; and `unix:/path` of sockets.
 
     FAIRSHARE_OUTBOUND_ALLOW is read at the start. If given as a file (FAIRSHARE_OUTBOUND_ALLOW_FILE), it is read again
     when it changes, so that a target is opened or closed without a restart. While it can't be read, nothing is allowed.
     """
     path: str = settings.FAIRSHARE_OUTBOUND_ALLOW_FILE
     if not path:
-        return frozenset(entry.lower() for entry in settings.FAIRSHARE_OUTBOUND_ALLOW)
+        return frozenset(_spelled(entry) for entry in settings.FAIRSHARE_OUTBOUND_ALLOW)
     try:
         with open(path, encoding="utf-8") as file:
             now = os.fstat(file.fileno())
@@ -232,9 +253,14 @@ def allowed_targets() -> frozenset[str]:
                 # Entries separated by commas or white space; # starts a comment.
                 lines = (_COMMENT.sub("", line) for line in file.read().splitlines())
                 _last[:] = [
-                    _Read(version, frozenset(part.lower() for line in lines for part in _BETWEEN.split(line) if part))
+                    _Read(version, frozenset(_spelled(part) for line in lines for part in _BETWEEN.split(line) if part))
                 ]
     except (OSError, UnicodeDecodeError) as error:
         logger.warning("FAIRSHARE_OUTBOUND_ALLOW_FILE=%s can't be read, so it allows nothing: %s", path, error)
         return frozenset()
     return _last[0].targets
+
+
+def _spelled(entry: str) -> str:
+    """An entry as it is compared: hosts have no case, paths have."""
+    return entry if entry.lower().startswith(UNIX) else entry.lower()

@@ -21,7 +21,7 @@ from apps.core.strings import Strings
 
 _MAGIC = b"FSB1"
 _ALIGN = 16
-_MOST_BYTES = 8 * 1024**3
+_MOST_BLOB_BYTES = 8 * 1024**3
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Column = Array | Sequence[str]
@@ -66,7 +66,7 @@ def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[
     """
     if hashlib.sha256(blob).hexdigest() != digest:
         raise CorruptBlob("The stored bytes don't match their checksum.")
-    return read_raw(zstandard.ZstdDecompressor().decompress(blob, max_output_size=_MOST_BYTES))
+    return read_raw(zstandard.ZstdDecompressor().decompress(blob, max_output_size=_MOST_BLOB_BYTES))
 
 
 def read_raw(raw: bytes | memoryview) -> tuple[dict[str, Any], dict[str, Any]]:

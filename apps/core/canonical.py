@@ -11,9 +11,9 @@ import orjson
 import rfc8785
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.core.json_values import MOST_DEPTH, too_deep_at
+from apps.core.json_values import MOST_JSON_DEPTH, too_deep_at
 
-MOST_VALUES = 12_000_000  # limits of a document's bytes, and of its lists and objects, to bound memory
+MOST_DOCUMENT_VALUES = 12_000_000  # limits of a document's bytes, and of its lists and objects, to bound memory
 MOST_NESTS = 2_500_000
 _LARGEST_WHOLE = 2**53  # larger integers aren't exact in doubles; RFC 8785 requires I-JSON
 _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -65,8 +65,8 @@ def _portable(value: Any, depth: int) -> Any:
         if abs(value) > _LARGEST_WHOLE:
             raise BadDocument(f"{value} has more than 53 bits: write it as text.")
         return float(value)  # rfc8785 takes 2^53 as a double
-    if depth > MOST_DEPTH:
-        raise BadDocument(f"It nests deeper than {MOST_DEPTH}.")
+    if depth > MOST_JSON_DEPTH:
+        raise BadDocument(f"It nests deeper than {MOST_JSON_DEPTH}.")
     if isinstance(value, list | tuple):
         return [_portable(each, depth + 1) for each in value]
     if isinstance(value, Mapping):
@@ -78,10 +78,10 @@ def _refuse_size(body: bytes, where: str) -> None:
     """Reject many values and deep nesting before parsing, because parsers recurse and use unbounded memory."""
     shape = _TEXTS.sub(b"", body)
     n_nests = shape.count(b"[") + shape.count(b"{")
-    if n_nests > MOST_NESTS or n_nests + shape.count(b",") > MOST_VALUES:
-        raise bad(where, f"has more than {MOST_VALUES:,} values, or {MOST_NESTS:,} lists and objects")
+    if n_nests > MOST_NESTS or n_nests + shape.count(b",") > MOST_DOCUMENT_VALUES:
+        raise bad(where, f"has more than {MOST_DOCUMENT_VALUES:,} values, or {MOST_NESTS:,} lists and objects")
     if (at := too_deep_at(body)) is not None:
-        raise bad(f"{where}, byte {at + 1}", f"nests deeper than {MOST_DEPTH}")
+        raise bad(f"{where}, byte {at + 1}", f"nests deeper than {MOST_JSON_DEPTH}")
 
 
 def bad(where: str, message: str) -> BadDocument:

@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 VARIABLE = "FAIRSHARE_CLOCK"
 SKEW = timedelta(minutes=5)  # how far the clock of another site or service may be ahead of ours
+_REFUSAL = f"{VARIABLE} sets the clock of a test: unset it, or set FAIRSHARE_TESTING=1 where nothing real is counted."
 
 
 def now() -> datetime:
@@ -31,9 +32,6 @@ def now() -> datetime:
 def is_set() -> bool:
     """Whether FAIRSHARE_CLOCK sets the clock."""
     return bool(os.environ.get(VARIABLE))
-
-
-_REFUSAL = f"{VARIABLE} sets the clock of a test: unset it, or set FAIRSHARE_TESTING=1 where nothing real is counted."
 
 
 def _instant(value: str) -> datetime:

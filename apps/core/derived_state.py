@@ -1,7 +1,7 @@
 """State that is made of other state: what it is made from, for which range it holds, and what ends it.
 
 A module that keeps such state declares it beside: a constant DERIVED_STATE, a tuple of `DerivedState`. The register in
-docs/reliability.md is generated from these, and a test finds caches, tables and files that none of them names.
+docs/appendices/derived-state.md is generated from these. A test finds caches, tables and files that none of them names.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from django.conf import settings
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _DATABASE_NO_ROOM = "53100"  # PostgreSQL's disk_full
 _MB = 1024**2
-_LEAST_FREE = 100 * _MB
+_LEAST_FREE_DISK_BYTES = 100 * _MB
 _MOST_NEEDED = 1024 * _MB
-_LEAST_PART = 0.01
+_LEAST_FREE_DISK_PART = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def full_disks() -> list[FullDisk]:
         except OSError:  # not created yet
             continue
         total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
-        if free < max(_LEAST_FREE, min(_MOST_NEEDED, total * _LEAST_PART)):
+        if free < max(_LEAST_FREE_DISK_BYTES, min(_MOST_NEEDED, total * _LEAST_FREE_DISK_PART)):
             disks.setdefault(device, FullDisk(str(path), free))
     return list(disks.values())
 
@@ -63,6 +63,6 @@ def _message(path: str) -> str:
 def _folders() -> Iterator[Path]:
     var = Path(settings.VAR)
     yield var
-    for name in ("pg", "pg/pg_wal", "log", "uploads", "snapshots"):
+    for name in ("pg", "pg/pg_wal", "log", "uploads", "snapshots", "trees"):
         yield var / name
     yield Path(settings.FILE_UPLOAD_TEMP_DIR)

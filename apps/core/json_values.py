@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 PIECE_BYTES = 1024**2
-MOST_DEPTH = 200  # a policy document of depth 64 nests 130 deep
+MOST_JSON_DEPTH = 200  # a policy document of depth 64 nests 130 deep
 _QUOTE, _COMMA, _LIST, _OBJECT = b'",[{'
 _TEXTS_AND_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
@@ -49,18 +49,18 @@ def has_more_values(text: bytes, most: int) -> bool:
 
 
 def too_deep_at(text: bytes) -> int | None:
-    """The offset of the first bracket that nests deeper than MOST_DEPTH; None if there is none.
+    """The offset of the first bracket that nests deeper than MOST_JSON_DEPTH; None if there is none.
 
     Also None after a bracket that closes nothing: a parser refuses the text there.
     """
-    if text.count(b"[") + text.count(b"{") <= MOST_DEPTH:  # of most texts, without looking at each string
+    if text.count(b"[") + text.count(b"{") <= MOST_JSON_DEPTH:  # of most texts, without looking at each string
         return None
     depth = 0
     for match in _TEXTS_AND_BRACKETS.finditer(text):
         first = text[match.start()]
         if first in b"[{":
             depth += 1
-            if depth > MOST_DEPTH:
+            if depth > MOST_JSON_DEPTH:
                 return match.start()
         elif first in b"]}":
             depth -= 1

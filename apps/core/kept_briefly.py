@@ -9,8 +9,11 @@ from weakref import WeakSet
 
 from cachetools import TTLCache
 
+from apps.core.key_locks import KeyLocks
+
 Value = TypeVar("Value")
 KEPT_S = 60.0
+_making = KeyLocks()  # one for all: what is kept in one place may need what is kept in another
 
 
 class KeptBriefly(Generic[Value]):
@@ -22,15 +25,22 @@ class KeptBriefly(Generic[Value]):
         _all.add(self)
 
     def get(self, key: Hashable, make: Callable[[], Value], *, size: float) -> Value:
-        with self._lock:
-            kept = self._kept.get(key)
-        if kept is not None:
-            return kept[1]
-        value = make()
+        """What is kept, or what `make` returns: threads that ask for the same meanwhile wait for it."""
         if size > self._kept.maxsize:
-            return value
+            return make()
+        kept = self._find(key)
+        if kept is None:
+            with _making.hold((self, key)):
+                kept = self._find(key) or self._keep(key, (size, make()))
+        return kept[1]
+
+    def _find(self, key: Hashable) -> tuple[float, Value] | None:
         with self._lock:
-            return self._kept.setdefault(key, (size, value))[1]  # another thread may have been faster
+            return self._kept.get(key)
+
+    def _keep(self, key: Hashable, made: tuple[float, Value]) -> tuple[float, Value]:
+        with self._lock:
+            return self._kept.setdefault(key, made)
 
     def drop_old(self) -> None:
         with self._lock:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+
+_LEAP = re.compile(r"(.*\d\d:\d\d:)60(.*)", re.ASCII | re.DOTALL)
 
 
 class NoSuchTime(ValueError):
@@ -33,6 +36,23 @@ def instant_of(naive: datetime, zone: tzinfo, *, not_before: datetime | None = N
     if first.astimezone(zone).replace(tzinfo=None, fold=0) != naive:
         raise NoSuchTime(naive, zone, second, first)
     return second if not_before is not None and first < not_before else first
+
+
+def split_leap_second(text: str) -> tuple[str, timedelta]:
+    """A time in ISO 8601 without its leap second, and what that adds: 23:59:60 is a second after 23:59:59.
+
+    As clocks of POSIX count, that is the instant of 0:00, too. Any other time stays as it is.
+    """
+    form = _LEAP.fullmatch(text)
+    return (f"{form[1]}59{form[2]}", timedelta(seconds=1)) if form else (text, timedelta())
+
+
+def add_leap_second(at: datetime, leap: timedelta) -> datetime:
+    """The instant with what `split_leap_second` took from its text. ValueError: no day of UTC ends there."""
+    last = at.astimezone(UTC)
+    if leap and (last.hour, last.minute) != (23, 59):
+        raise ValueError("a leap second is at the end of a day in UTC")
+    return at + leap
 
 
 def is_repeated(naive: datetime, zone: tzinfo) -> bool:

@@ -18,7 +18,7 @@ from apps.core.outbound_proxy import proxy_secrets
 from apps.core.site_keys import site_keys
 
 MASK = "***"
-SHORTEST = 6  # characters: a shorter value is part of ordinary words
+SHORTEST_MASKED = 6  # characters: a shorter value is part of ordinary words
 PASSWORDS = ("EMAIL_HOST_PASSWORD", "FAIRSHARE_OIDC_CLIENT_SECRET", "FAIRSHARE_LDAP_BIND_PASSWORD")
 
 #: What is secret by its form, whoever issued it; the group that is kept is `kept`.
@@ -41,7 +41,7 @@ def mask(text: str) -> str:
     return _FORMS.sub(rf"\g<kept>{MASK}", mask_values(text))
 
 
-def mask_values(text: str, *, shortest: int = SHORTEST) -> str:
+def mask_values(text: str, *, shortest: int = SHORTEST_MASKED) -> str:
     """The text without the secrets of this site's settings. shortest: characters of the values that are masked."""
     known = _pattern_of(_known_values(), shortest)
     return text if known is None else known.sub(MASK, text)

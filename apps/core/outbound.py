@@ -6,6 +6,9 @@ this: without proxies from the environment, connection pool or second name resol
 
 Through the site's proxy (FAIRSHARE_OUTBOUND_PROXY) it opens a tunnel to the name, which the proxy resolves. An address
 that is closed, and a name that has one here, are refused before the proxy is asked.
+
+A unix socket is connected to by `fetch_by_socket` alone, never by a URL: only where the operator lists its path, where
+others can't have put it, without proxy and without following anything.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from __future__ import annotations
 import http.client
 import io
 import ipaddress
+import os
 import re
 import socket
 import ssl
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,16 +31,25 @@ from urllib.parse import urljoin
 
 from django.conf import settings
 
-from apps.core.addresses import Address, Refused, Target, is_allowed, literal_of, refuse_closed, target_of
+from apps.core.addresses import (
+    Address,
+    Refused,
+    Target,
+    is_allowed,
+    literal_of,
+    refuse_closed,
+    socket_target,
+    target_of,
+)
 from apps.core.errors import TooLarge, Unavailable
 from apps.core.outbound_proxy import Proxy, proxy_for
 from apps.core.packing import Bounds, Damaged, Expands, Unpacker
 
 Resolve = Callable[[str, int], Sequence[str]]
 
-MOST_ADDRESSES = 16
+MOST_ADDRESSES_OF_HOST = 16
 MOST_HEAD_BYTES = 256 * 1024  # limit of status lines, headers and chunk frames, beside the body
-MOST_EXPANSION = 100
+MOST_ANSWER_EXPANSION = 100
 FREE_EXPANSION_BYTES = 1024 * 1024
 _READ = 64 * 1024
 _PIECE = 16 * 1024  # a record of TLS
@@ -106,6 +120,28 @@ def fetch(
             sent = {}
         target = next_target
     raise Unreachable(f"{target.place} redirects more than {limits.redirects} times.", code="too_many_redirects")
+
+
+def fetch_by_socket(
+    address: str,
+    path: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    into: BinaryIO | None = None,
+) -> Answer:
+    """Send a GET of the path through the unix socket `unix:/path`; a redirect is an answer like any other.
+
+    Raises:
+        Refused: the operator doesn't list the address, or it is no socket, or all users may replace it.
+        Unreachable: no response, too slow, or interrupted.
+        TooLarge: more bytes than the limit, sent or unpacked.
+    """
+    limits = limits or Limits()
+    target = socket_target(address, path)
+    deadline = Deadline(limits.total_s)
+    with _send_request(target, "GET", dict(headers or {}), None, deadline, limits, look_up, None) as exchange:
+        return exchange.answer(f"{address}{path}", limits, into)
 
 
 def _refuse_redirect_to_exception(source: Target, onward: Target) -> None:
@@ -229,8 +265,10 @@ def _send_request(
     resolve: Resolve,
     tls: ssl.SSLContext | None,
 ) -> _Exchange:
-    proxy = proxy_for(target)
-    if proxy is None:
+    proxy = None if target.socket else proxy_for(target)
+    if target.socket:
+        sock = _connected_to_socket(target, deadline)
+    elif proxy is None:
         sock = _connected(target, checked_addresses(target, deadline, resolve), deadline)
     else:
         _refuse_closed_name(target, deadline, resolve)
@@ -366,7 +404,7 @@ def checked_addresses(target: Target, deadline: Deadline, resolve: Resolve) -> l
             raise Refused(f"{target.host} resolves to something that is no address.") from error
         refuse_closed(address, target)
         addresses.append(address)
-    return addresses[:MOST_ADDRESSES]
+    return addresses[:MOST_ADDRESSES_OF_HOST]
 
 
 def _resolved(target: Target, deadline: Deadline, resolve: Resolve) -> list[str]:
@@ -417,6 +455,41 @@ def _connected_to_any(addresses: Sequence[Address], target: Target, deadline: De
     raise Unreachable(f"{target.place} doesn't answer.") from problem
 
 
+def _connected_to_socket(target: Target, deadline: Deadline) -> socket.socket:
+    """Connect to a unix socket. It is no link, and not in a folder to which all users may write: another socket in
+    its place would get the token.
+
+    Raises:
+        Refused: something else is at the path, or all users may replace it.
+        Unreachable: nothing listens, or this process may not connect.
+    """
+    try:
+        is_socket = stat.S_ISSOCK(os.lstat(target.socket).st_mode)
+        is_open = bool(os.stat(os.path.dirname(target.socket)).st_mode & stat.S_IWOTH)
+    except OSError as error:
+        raise Unreachable(f"{target.place} isn't there, or its folder can't be entered.") from error
+    if not is_socket:
+        raise Refused(f"{target.place} is no socket.")
+    if is_open:
+        raise Refused(f"All users may write to the folder of {target.place}: let it listen in a folder of its own.")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(deadline.left_s())
+        sock.connect(target.socket)
+    except PermissionError as error:
+        sock.close()
+        message = f"This service's user may not connect to {target.place}: add it to the socket's group."
+        raise Unreachable(message, code="socket_refuses") from error
+    except OSError as error:
+        sock.close()
+        deadline.left_s()
+        raise Unreachable(f"{target.place} doesn't answer.") from error
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 def _redirect_target(target: Target, url: str, response: HTTPResponse) -> tuple[str, Target] | None:
     """The target of a redirect, checked like any address; None if the response isn't one."""
     location = response.headers.get("Location", "")
@@ -437,7 +510,7 @@ def _unpacked(response: HTTPResponse, target: Target, most: int) -> Iterator[byt
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip"):
         raise Unreachable(f"{target.place} answers in a coding that wasn't asked for.", code="bad_answer")
-    unpacker = Unpacker("gzip", Bounds(most, MOST_EXPANSION, FREE_EXPANSION_BYTES)) if "gzip" in coding else None
+    unpacker = Unpacker("gzip", Bounds(most, MOST_ANSWER_EXPANSION, FREE_EXPANSION_BYTES)) if "gzip" in coding else None
     n_out = 0
     try:
         for data in _sent(response, target):
@@ -491,6 +564,8 @@ class _describe_error:
 
 
 def _host_header(target: Target) -> str:
+    if target.socket:
+        return target.host
     is_usual = target.port == {"https": 443, "http": 80}[target.scheme]
     return target.place.rpartition(":")[0] if is_usual else target.place
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import zstandard
 
-MOST_EXPANSION = 200  # logs compress 5 to 30 times, a decompression bomb 1000 times
+MOST_UNPACKING = 200  # logs compress 5 to 30 times, a decompression bomb 1000 times
 FREE_BYTES = 16 * 1024**2  # always allowed, whatever the packed size
 MOST_WINDOW_BYTES = 32 * 1024**2  # memory limit for unpacking; zstd's levels up to 20 need at most this
 _PIECE = 4 * 1024**2
@@ -33,7 +33,7 @@ class Bounds(NamedTuple):
     """Bounds of the unpacked bytes. n_bytes: None for any number that the expansion allows."""
 
     n_bytes: int | None = None
-    expansion: int = MOST_EXPANSION
+    expansion: int = MOST_UNPACKING
     free_bytes: int = FREE_BYTES
 
 

@@ -42,7 +42,7 @@ class Addition(Generic[Value_co]):
 class PageLink:
     """A link on a page of the core to a page of the plug-in.
 
-    place: where, such as entry.head. is_shown: whether a page has it, from the record of the page.
+    place: where, such as entry.shares. is_shown: whether a page has it, from the record of the page.
     """
 
     place: str
@@ -53,11 +53,16 @@ class PageLink:
 
 @dataclass(frozen=True)
 class EntryCard:
-    """A card on the page of an entry. Its content is a fragment that follows the page. link: to it, without scripts."""
+    """A card on the page of an entry or on *My jobs*. Its content is a fragment that follows the page.
+
+    link: to it, without scripts. n_rows: of `policy_slug`, `actor` and `at`, the rows that it will have on *My jobs*,
+    where its place is kept until it comes.
+    """
 
     anchor: str
     title: Words
     link: Words
+    n_rows: Callable[..., int] = lambda **_reader: 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,14 @@ class ReviewCard:
     is_shown: Callable[[Any], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnPart:
+    """A part of a page of others. template: drawn with `part`, which is the context."""
+
+    template: str
+    context: Mapping[str, Any]
+
+
 class PluginConfig(AppConfig):
     """The app of a plug-in. Its `urls` hold `urlpatterns` (pages and fragments) and `rest` (below /api/v1).
 
@@ -84,8 +97,6 @@ class PluginConfig(AppConfig):
 
     requires: ClassVar[Sequence[str]] = ()
     extends: ClassVar[Sequence[str]] = ()
-    # Whether it sends planned mail, also links for new passwords. Read by `accounts.sign_in.passwords`.
-    sends_mail: ClassVar[bool] = False
 
     def import_models(self) -> None:
         """Load its models; before that, refuse what it requires and isn't installed, whose models couldn't be loaded.
@@ -121,9 +132,33 @@ class PluginConfig(AppConfig):
         """
         return ()
 
+    def inbox_items(self, *, at: datetime, actor: Any) -> Iterable[Any]:
+        """What waits for the actor's decision in the plug-in, and what the actor has sent: `InboxItem` of
+        `pages.group.inbox.items`, which reads them.
+        """
+        return ()
+
     def level_figures(self, *, view: Any, i: int, at: datetime, actor: Any) -> Iterable[Any]:
         """Figures beside the sentence about a group on the home, at index i of a `PolicyView`: `LevelFigure` of
         `pages.overview.verdict`, which reads them.
+        """
+        return ()
+
+    def rank_uses(self, *, policy_slug: str, uid: UUID | None) -> Iterable[Any]:
+        """Where something that orders jobs doesn't use the ranks of a policy, or of one entry: `Message` of
+        `priorities.sentences`. Read by `web.texts.rank_use`, for pages and answers that show ranks.
+        """
+        return ()
+
+    def settings_advice(self, *, policy_slug: str, at: datetime, actor: Any) -> Iterable[Any]:
+        """What is advised about the settings of a policy: `SettingsAdvice` of `pages.algorithm.advice`, which reads
+        them for the page of the algorithm.
+        """
+        return ()
+
+    def waits_if_published(self, *, policy: Any, tree: Any, settings: Any, at: datetime) -> Iterable[DrawnPart]:
+        """How long jobs that wait now would wait if a tree and settings were published. Read by `web.tried_waits`, for
+        readers who see all numbers of the policy.
         """
         return ()
 
@@ -153,6 +188,12 @@ class PluginConfig(AppConfig):
         """Cards on the page of an entry, by the route name of the fragment. Read by `web.templatetags.plugin_parts`."""
         return {}
 
+    def job_cards(self) -> Mapping[str, EntryCard]:
+        """Cards on *My jobs*, by the route name of the fragment, whose parameter is the policy. Read by
+        `web.templatetags.plugin_parts`.
+        """
+        return {}
+
     def review_cards(self) -> Mapping[str, ReviewCard]:
         """Cards on the review of a change set, by the route name of the fragment. Read by
         `web.templatetags.plugin_parts`.
@@ -167,9 +208,31 @@ class PluginConfig(AppConfig):
         """Figures of *My priority* by name: `MyFigure` of `pages.my_priority.own_figures`, which reads them."""
         return {}
 
+    def queue_changed(self, scheduler: Any, before: Any, now: Any) -> None:
+        """Follow a new listing of a scheduler's queue, in the transaction that stores it: the `Scheduler` and two
+        `QueueState`s, the first of them None for a first listing. Called by `contrib.schedulers.queue_changes`.
+        """
+
+    def names_hidden(self, names: Mapping[tuple[str, str], str]) -> None:
+        """Replace user names by their pseudonyms wherever the plug-in keeps them, in the caller's transaction: by
+        namespace and name, those that no account carries any more. Called by `priorities.pseudonyms`.
+        """
+
     def account_facts(self, priority: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
         """Fields of `AccountFacts` about an account of the actor now. Read by `pages.my_priority.facts`."""
         return {}
+
+    def start_answers(self, scheduler: Any, jobs: Sequence[str], *, at: datetime) -> Mapping[str, Any]:
+        """When waiting jobs of a `Scheduler` start, by number: `JobStart` of `explain.job_starts`. Read by
+        `schedulers.job_starts`, for those who may see these jobs.
+        """
+        return {}
+
+    def new_job_start(self, account: Any, *, core_h: float, actor: Any, at: datetime) -> Any:
+        """When a job that the actor submits now under a `MyPriority` starts: `NewJobStart` of `explain.job_starts`,
+        which reads it, or None. core_h: its size in hours of the policy's metric.
+        """
+        return None
 
     def projections(self, *, view: Any, uids: Sequence[UUID]) -> Mapping[UUID, Any]:
         """When entries of a `PolicyView` will be on target, by uid, all in one pass: `Projection` of
@@ -196,7 +259,7 @@ class PluginConfig(AppConfig):
         return {}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
-        """Guides to its pages, by their titles: `Guide` of `web.guides`, which reads them."""
+        """Guides to its pages, by their titles: `Guide` of `web.links.guides`, which reads them."""
         return {}
 
     def command_actions(self) -> Mapping[str, Any]:
@@ -207,7 +270,7 @@ class PluginConfig(AppConfig):
 
     def guide_routes(self) -> Mapping[str, Sequence[str]]:
         """REST methods and paths behind what it shows on pages of others, by the titles of their guides. Read by
-        `web.guides`.
+        `web.links.guides`.
         """
         return {}
 
@@ -220,6 +283,12 @@ class PluginConfig(AppConfig):
     def rest_tags(self) -> Mapping[str, Addition[Words]]:
         """Descriptions of its tags of REST, which are the first parts of its paths. Read by `web.rest.schema`."""
         return {}
+
+    def renamed_fields(self) -> Iterable[Any]:
+        """Fields of its answers in REST that have another name now: `Renamed` of `web.rest.deprecations`, which reads
+        them.
+        """
+        return ()
 
     def rest_examples(self) -> Mapping[str, Any]:
         """Bodies of its requests by operation id, as examples. Read by `web.rest.examples`."""
@@ -234,13 +303,17 @@ class PluginConfig(AppConfig):
         return {}
 
     def early_answers(self) -> Iterable[Any]:
-        """Routes answered before sessions: `EarlyAnswer` of `web.early_answers`, which reads them."""
+        """Routes answered before sessions: `EarlyAnswer` of `web.middleware.early_answers`, which reads them."""
         return ()
 
     def sample_parts(self) -> Mapping[str, Callable[[Any], None]]:
         """What it adds to the sample grid, by the step that it follows: policy, decisions or priorities. Each takes the
         `SampleSite` of `cli.sample.site`. Read by `cli.sample.loading`.
         """
+        return {}
+
+    def document_sections(self) -> Mapping[str, Any]:
+        """Lists in a policy document, by key: `DocumentSection` of `policies.files.sections`, which reads them."""
         return {}
 
     def schedule(self) -> Mapping[str, tuple[str, float]]:
@@ -256,6 +329,7 @@ KEYED_SLOTS = (
     "personal_data",
     "page_links",
     "entry_cards",
+    "job_cards",
     "review_cards",
     "my_figures",
     "notice_kinds",
@@ -266,6 +340,7 @@ KEYED_SLOTS = (
     "rest_examples",
     "doctor_checks",
     "body_limits",
+    "document_sections",
     "schedule",
 )
 

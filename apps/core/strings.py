@@ -88,6 +88,15 @@ class Strings(Sequence[str]):
         lengths = np.concatenate([np.diff(part.ends, prepend=0) for part in parts])
         return cls(b"".join(part.utf8 for part in parts), np.cumsum(lengths))
 
+    def beside(self, others: Strings) -> Strings:
+        """Each text with the other one at its place behind it."""
+        lengths = np.stack([np.diff(each.ends, prepend=0) for each in (self, others)], axis=1)
+        is_other = np.repeat(np.tile([False, True], len(self)), lengths.reshape(-1))
+        utf8 = np.empty(len(is_other), np.uint8)
+        utf8[is_other] = np.frombuffer(others.utf8, np.uint8)
+        utf8[~is_other] = np.frombuffer(self.utf8, np.uint8)
+        return Strings(utf8.tobytes(), np.cumsum(lengths.sum(axis=1)))
+
     def take(self, places: npt.NDArray[Any]) -> Strings:
         """The texts at these places, in their order."""
         if len(places) == len(self) and np.array_equal(places, np.arange(len(self))):
@@ -175,6 +184,14 @@ class Strings(Sequence[str]):
 
     def hashes(self) -> U8:
         """64-bit hash of each text: of its length, then of eight bytes at a time. It never changes."""
+        hashes = np.empty(len(self), np.uint64)
+        for first in range(0, len(self), _CHUNK):
+            ends = self.ends[first : first + _CHUNK]
+            start = int(self.ends[first - 1]) if first else 0
+            hashes[first : first + _CHUNK] = Strings(self.utf8[start : int(ends[-1])], ends - start)._hashes_at_once()
+        return hashes
+
+    def _hashes_at_once(self) -> U8:
         ends = self.ends.astype(np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
         left = ends - starts
@@ -195,6 +212,11 @@ class Strings(Sequence[str]):
     def is_empty(self) -> bool:
         """Whether all texts are empty."""
         return not len(self.utf8)
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether each character is one byte."""
+        return not (np.frombuffer(self.utf8, np.uint8) >= 128).any()
 
     def has_inside(self, part: str) -> bool:
         """Whether it is in one of the texts, or where two meet."""

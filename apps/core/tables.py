@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from math import isfinite
+from string import ascii_letters, digits
 from typing import Any, Literal
 
 from apps.core.errors import Invalid
@@ -20,6 +21,7 @@ Row = Sequence[Any]
 FORMATS = ("csv", "parquet")
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 _TRIGGERS = ("=", "+", "-", "@", "\t", "\r")
+NO_TRIGGERS = frozenset("/" + ascii_letters + digits)  # a cell that begins so is no formula
 _SPACES = " \u00a0\u3000\n"
 _CSV_ROWS = 1_000
 _PARQUET_ROWS = 50_000
@@ -49,6 +51,8 @@ def escape_formula(text: str) -> str:
 
     Also after spaces and invisible characters, and with full-width signs.
     """
+    if text[:1] in NO_TRIGGERS:
+        return text
     shown = visible(text)
     start = unicodedata.normalize("NFKC", shown.lstrip(_SPACES))
     return f"'{text}" if start.startswith(_TRIGGERS) or shown.startswith(_TRIGGERS) else text
@@ -71,6 +75,8 @@ def _csv(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[bytes]:
 
 
 def _cell(value: Any) -> Any:
+    if type(value) is float and isfinite(value):
+        return value
     if isinstance(value, str):
         return escape_formula(value)
     if isinstance(value, bool):

@@ -7,8 +7,8 @@ from math import isfinite
 
 from django.utils.translation import gettext as _
 
-LONGEST = 400
-MOST_DIGITS = 18  # fit a bigint; 9 fit an integer
+LONGEST_TYPED_NUMBER = 400
+MOST_TYPED_DIGITS = 18  # fit a bigint; 9 fit an integer
 _GAP = re.compile(r"(?<=\d)[ '\u00a0\u2009\u202f\u2019](?=\d)")
 _PLAIN = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
@@ -48,7 +48,7 @@ def read_amount(text: str) -> float:
 
 
 def _without_gaps(text: str) -> str:
-    return _GAP.sub("", text.strip()) if len(text) <= LONGEST else ""
+    return _GAP.sub("", text.strip()) if len(text) <= LONGEST_TYPED_NUMBER else ""
 
 
 def _read(plain: str, *, are_points_decimal: bool) -> float:
@@ -62,7 +62,7 @@ def _read(plain: str, *, are_points_decimal: bool) -> float:
     return value
 
 
-def read_whole(text: str, most_digits: int = MOST_DIGITS) -> int | None:
+def read_whole(text: str, most_digits: int = MOST_TYPED_DIGITS) -> int | None:
     """Read an integer ≥ 0 of an address or hidden field; None for anything else."""
     is_whole = text.isascii() and text.isdigit() and len(text) <= most_digits
     return int(text) if is_whole else None

@@ -12,6 +12,7 @@ from apps.engine.errors import BadCase
 from apps.engine.tree import MAX_DEPTH
 
 _LONGEST_PLACE = 200  # longest location in a message, in characters
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
 
 
 class RepeatedKeys(dict[str, Any]):
@@ -62,9 +63,6 @@ def _parse_or_refuse(part: str) -> Any:
         return BadCase(f"{place}; a policy has at most {MAX_DEPTH} levels", case_id=_outer_id(part))
     except BadCase as problem:
         return problem
-
-
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, int]]:

@@ -13,6 +13,20 @@ import numpy.typing as npt
 from apps.engine.arrays import CHUNK, FloatArray, IntArray
 from apps.engine.tree import FairshareTree
 
+MIN_RESOLUTION = 2
+MAX_RESOLUTION = 2**31
+DEFAULT_RESOLUTION = 10000
+GRID_BASE = 200
+# A value this close below a whole number (as a part of the resolution) is rounded up to it. Rounding errors of target,
+# actual and operator are far smaller, so priorities that are equal on paper have equal components.
+SNAP = 2.0**-47
+# The same for deviations in points, which are differences of two rounded parts of 100.
+SNAP_POINTS = 200.0 * SNAP
+# Steps of a deviation in a key, counted from −100 points: a tenth of the tie tolerance, so that two classes never share
+# a step.
+KEY_STEPS = 10**10
+_KEY_WIDTH = len(str(200 * KEY_STEPS))
+
 
 def balance(resolution: int) -> int:
     """The component of an entry on target, r//2, which also pads a missing level."""
@@ -38,21 +52,6 @@ def compare(vector: Sequence[int], other: Sequence[int], resolution: int) -> int
     depth = max(len(vector), len(other))
     first, second = pad(vector, depth, resolution), pad(other, depth, resolution)
     return (first > second) - (first < second)
-
-
-MIN_RESOLUTION = 2
-MAX_RESOLUTION = 2**31
-DEFAULT_RESOLUTION = 10000
-GRID_BASE = 200
-# A value this close below a whole number (as a part of the resolution) is rounded up to it. Rounding errors of target,
-# actual and operator are far smaller, so priorities that are equal on paper have equal components.
-SNAP = 2.0**-47
-# The same for deviations in points, which are differences of two rounded parts of 100.
-SNAP_POINTS = 200.0 * SNAP
-# Steps of a deviation in a key, counted from −100 points: a tenth of the tie tolerance, so that two classes never share
-# a step.
-KEY_STEPS = 10**10
-_KEY_WIDTH = len(str(200 * KEY_STEPS))
 
 
 def scalar(priority: FloatArray, resolution: int) -> IntArray:

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from apps.engine.arrays import BoolArray, FloatArray
 from apps.engine.errors import BadParameter
+from apps.engine.target_state import is_on_target
 
 States = npt.NDArray[np.int8]
-_ROUNDING = 1e-12  # an edge that is reached but for the last bit counts as reached
+_ROUNDING = 1e-12  # half a gap that is reached but for the last bit counts as reached
 
 
 class DayState(IntEnum):
@@ -70,20 +71,9 @@ def trailing_sum(values: FloatArray, n_days: int) -> FloatArray:
     return sums
 
 
-def tolerance_of(target: FloatArray, *, relative: float | FloatArray, points: float | FloatArray) -> FloatArray:
-    """Half the width of the band around the target, 0..1: max(relative · target, points / 100)."""
-    return np.maximum(relative * target, points / 100.0)
-
-
 def gap_of(actual: FloatArray, target: FloatArray) -> FloatArray:
     """|actual − target|."""
     return np.abs(actual - target)
-
-
-def is_inside(actual: FloatArray, target: FloatArray, tolerance: FloatArray) -> BoolArray:
-    """Whether the gap is within the tolerance."""
-    inside: BoolArray = gap_of(actual, target) <= tolerance + _ROUNDING
-    return inside
 
 
 def mean_deviation(actual: FloatArray, target: FloatArray, counts: BoolArray) -> tuple[FloatArray, BoolArray]:
@@ -118,7 +108,7 @@ def half_times(actual: FloatArray, target: FloatArray, tolerance: FloatArray) ->
 
 def _half_time(actual: FloatArray, target: FloatArray, tolerance: FloatArray, at: int, end: int) -> HalfTime:
     gap = float(abs(actual[at - 1] - target[at]))
-    if gap <= tolerance[at] + _ROUNDING:
+    if is_on_target(float(actual[at - 1]), float(target[at]), float(tolerance[at])):
         return HalfTime(at, gap, Outcome.NO_GAP)
     open_on = np.flatnonzero(gap_of(actual[at:end], target[at:end]) > gap / 2 + _ROUNDING)
     first = 0 if not len(open_on) else int(open_on[-1]) + 1
@@ -138,8 +128,8 @@ def day_states(
     competes: BoolArray,
 ) -> States:
     """The DayState of each entry and day. used: on that day alone; waited: requested by jobs that waited on it."""
-    under = actual < target - tolerance - _ROUNDING
-    over = actual > target + tolerance + _ROUNDING
+    is_on = is_on_target(actual, target, tolerance)
+    under, over = ~is_on & (actual < target), ~is_on & (actual > target)
     ran, waits = used > 0, waited > 0
     states = np.full(np.shape(actual), DayState.ON, np.int8)
     states[over] = DayState.OVER

@@ -17,9 +17,9 @@ from apps.engine.arrays import FloatArray
 from apps.engine.errors import BadParameter
 from apps.engine.parameters import Parameter, Settings, integer, number
 
-LONGEST_S = 200 * 365 * 86_400
+LONGEST_DECAY_S = 200 * 365 * 86_400
 BUCKET_S = 3600
-_LONGEST_PERIOD_S = 30 * 86_400
+_LONGEST_CALC_PERIOD_S = 30 * 86_400
 # Slurm's approximation of ln 2.
 SLURM_LN2 = 0.693
 
@@ -27,6 +27,7 @@ SLURM_LN2 = 0.693
 _MULTIPLICATIVE = frozenset({"none", "exponential", "slurm", "gridengine", "lsf"})
 
 Weigh = Callable[[FloatArray, float, Settings], FloatArray]
+_PHASE = number("phase_s", "Start of a period, since 1970-01-01 00:00 UTC", 0, 0, LONGEST_DECAY_S, unit="s")
 
 
 @dataclass(frozen=True)
@@ -115,24 +116,21 @@ def left_in_gridengine(age_s: FloatArray, half_life_s: float) -> FloatArray:
 
 
 def _duration(name: str, label: str, default: int | None = None, least: float = 0.001) -> Parameter:
-    plain = number(name, label, 0.0, least, LONGEST_S, unit="s")
+    plain = number(name, label, 0.0, least, LONGEST_DECAY_S, unit="s")
     return Parameter(
         name,
         label,
         default,
-        f"seconds from {least:g} to {LONGEST_S}",
+        f"seconds from {least:g} to {LONGEST_DECAY_S}",
         plain.read,
         minimum=least,
-        maximum=LONGEST_S,
+        maximum=LONGEST_DECAY_S,
         unit="s",
     )
 
 
 def _hours(name: str, label: str, default: float) -> Parameter:
-    return number(name, label, default, 0, LONGEST_S / 3600, unit="h")
-
-
-_PHASE = number("phase_s", "Start of a period, since 1970-01-01 00:00 UTC", 0, 0, LONGEST_S, unit="s")
+    return number(name, label, default, 0, LONGEST_DECAY_S / 3600, unit="h")
 
 
 @decay_function("none", "No aging", "1", "usage counts whole for as long as the window is")
@@ -209,7 +207,7 @@ def _slurm_hour(settings: Settings) -> float:
     "PriorityCalcPeriod each job is charged by its own times, as Slurm does it; with 0 usage ages from the end of "
     "its hour on",
     _duration("half_life_s", "PriorityDecayHalfLife", 604_800, 1.0),
-    number("calc_period_s", "PriorityCalcPeriod", 0, 0, _LONGEST_PERIOD_S, unit="s"),
+    number("calc_period_s", "PriorityCalcPeriod", 0, 0, _LONGEST_CALC_PERIOD_S, unit="s"),
     _PHASE,
     hour_factor=_slurm_hour,
 )

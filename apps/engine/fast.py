@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,17 +14,22 @@ from typing import Any, TypeVar
 
 _ENGINE = Path(__file__).parent
 Function = TypeVar("Function", bound=Callable[..., Any])
+_log = logging.getLogger(__name__)
 
+config: Any = None
+njit: Any = None
 try:
     import numba
 
-    config: Any = numba.config
-    njit: Any = numba.njit
+    config, njit = numba.config, numba.njit
 except ImportError:  # the extra `fast` is not installed
-    config = njit = None
+    pass
+except Exception:  # such as OSError for LLVM's library, which this system can't load
+    _log.exception("numba can't be loaded; this process goes on without machine code")
 
 IS_INSTALLED: bool = njit is not None
 _is_on = IS_INSTALLED
+_NUMBERS = ("None", "bool", "int", "float")
 
 
 def is_on() -> bool:
@@ -43,10 +49,25 @@ def switched(on: bool) -> Iterator[None]:
         _is_on = before
 
 
+def attempt(kernel: Callable[..., int], *arguments: Any) -> int:
+    """Run a kernel that writes its results into its arguments and returns 0, or False, where it couldn't.
+
+    0, too, if numba fails to compile it, or to load what it stored: kernels are off from then on in this process.
+    """
+    global _is_on
+    try:
+        return kernel(*arguments)
+    except Exception:
+        _log.exception("numba fails; this process goes on without machine code")
+        _is_on = False
+        return 0
+
+
 def compiled(function: Function) -> Function:
     """Compile the function to serial machine code, cached on disk; returned unchanged if numba is not installed.
 
-    Arithmetic is neither fused nor reordered: the compiled function returns the bits of the plain one.
+    Arithmetic is neither fused nor reordered: the compiled function returns the bits of the plain one. Other threads
+    run Python meanwhile, so its arguments must be the caller's own, or never change.
     """
     return _compile(function)
 
@@ -62,13 +83,10 @@ def compiled_borrowing(function: Function) -> Function:
     return _compile(function, _nrt=False)  # numba's own name for reference counting, not documented
 
 
-_NUMBERS = ("None", "bool", "int", "float")
-
-
 def _compile(function: Function, **options: Any) -> Function:
     if not IS_INSTALLED:
         return function
-    options |= {"error_model": "numpy", "fastmath": False}
+    options |= {"error_model": "numpy", "fastmath": False, "nogil": True}
     fast: Any
     with _cached_by_sources(Path(function.__code__.co_filename).parent):
         try:
@@ -85,8 +103,7 @@ def _cached_by_sources(folder: Path) -> Iterator[None]:
     numba checks the source file of a kernel, but not those of the kernels that it calls.
     """
     before = config.CACHE_DIR
-    if not before:
-        config.CACHE_DIR = str(_ENGINE / "__pycache__" / f"machine-code-{_digest_of_sources(folder)}")
+    config.CACHE_DIR = str(Path(before or _ENGINE / "__pycache__") / f"machine-code-{_digest_of_sources(folder)}")
     try:
         yield
     finally:

@@ -25,6 +25,10 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 PAPER = "Rodrigo, Östberg, Elmroth: Priority Operators for Fairshare Scheduling"
 ENTRY_POINT_GROUP = "fairshare.operators"
 _NEWTON_STEPS = 16
+_FAMILY_NAME = re.compile(r"(relative|sigmoid)-([1-9][0-9]{0,8})", re.ASCII)
+DEFAULT_K = 0.5
+MOST_N = 1000  # beyond this, nearly all priorities are the same double
+NAMES = ("absolute", "relative", "relative-N", "sigmoid", "sigmoid-N", "slurm", "combined")
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,10 @@ class Operator:
         return state
 
 
+_RELATIVE_FAMILY = Properties(True, True, True, True)
+_WITH_ABSOLUTE = Properties(True, False, True, False)
+
+
 def on_target(target: FloatArray, actual: FloatArray) -> BoolArray:
     """|t − s| ≤ 1e-12 · max(t, s): counts as t = s; 0 = 0 is on target, too."""
     is_balanced: BoolArray = np.abs(target - actual) <= ON_TARGET_TOLERANCE * np.maximum(target, actual)
@@ -114,10 +122,6 @@ def _state_of_gap(gap: FloatArray, target: FloatArray) -> FloatArray:
         above = target / np.maximum(1.0 + gap, 0.0)
     state: FloatArray = np.where(gap >= 0, target * (1.0 - gap), above)
     return state
-
-
-_RELATIVE_FAMILY = Properties(True, True, True, True)
-_WITH_ABSOLUTE = Properties(True, False, True, False)
 
 
 def _absolute() -> Operator:
@@ -225,24 +229,32 @@ def _combined(k: float) -> Operator:
         return mixed
 
     def inverse(p: FloatArray, t: FloatArray) -> FloatArray:
-        """Below target the root of a quadratic in t − s, above it Newton's steps, halved if they leave the bracket.
-
-        Each part of the mixture alone bounds s from above: k·(s − t) ≤ −p and (1 − k)·(1 − t/s)² ≤ −p.
-        """
+        """Below target the root of a quadratic in t − s."""
         if k == 0:
             return _state_of_gap(_odd_power(p, 0.5), t)
-        under, over = np.maximum(p, 0.0), np.maximum(-p, 0.0)
+        p, t = np.broadcast_arrays(p, t)
+        under = np.maximum(p, 0.0)
         below = t - 2.0 * under / (k + np.sqrt(k * k + 4.0 * (1.0 - k) * under / (t * t)))
-        low, high = t + 0.0 * over, t + over / k
+        state: FloatArray = np.where(p > 0, below, t)
+        is_over = p < 0
+        if is_over.any():
+            state[is_over] = above_target(-p[is_over], t[is_over])
+        return state
+
+    def above_target(over: FloatArray, t: FloatArray) -> FloatArray:
+        """The s with the priority −over, over > 0, by Newton's steps, halved if they leave the bracket.
+
+        Each part of the mixture alone bounds s from above: k·(s − t) ≤ over and (1 − k)·(1 − t/s)² ≤ over.
+        """
+        low, high = t, t + over / k
         if k < 1:
             high = np.minimum(high, t / np.maximum(1.0 - np.sqrt(over / (1.0 - k)), t / (t + over / k)))
-        above = high
+        state = high
         for _ in range(_NEWTON_STEPS):
-            excess = -off_target(low * 0.0 + t, above) - over
-            low, high = np.where(excess < 0, above, low), np.where(excess < 0, high, above)
-            step = above - excess / (k + 2.0 * (1.0 - k) * (1.0 - t / above) * t / above**2)
-            above = np.where((step >= low) & (step <= high), step, (low + high) / 2.0)
-        state: FloatArray = np.where(p > 0, below, np.where(p < 0, above, t))
+            excess = -off_target(t, state) - over
+            low, high = np.where(excess < 0, state, low), np.where(excess < 0, high, state)
+            step = state - excess / (k + 2.0 * (1.0 - k) * (1.0 - t / state) * t / state**2)
+            state = np.where((step >= low) & (step <= high), step, (low + high) / 2.0)
         return state
 
     return Operator(
@@ -266,10 +278,6 @@ _PLAIN: Mapping[str, Callable[[], Operator]] = {
 }
 _FAMILIES: Mapping[str, Callable[[float], Operator]] = {"relative": _relative_n, "sigmoid": _sigmoid_n}
 _packages: dict[str, str] = {}  # package of each operator, for errors
-_FAMILY_NAME = re.compile(r"(relative|sigmoid)-([1-9][0-9]{0,8})", re.ASCII)
-DEFAULT_K = 0.5
-MOST_N = 1000  # beyond this, nearly all priorities are the same double
-NAMES = ("absolute", "relative", "relative-N", "sigmoid", "sigmoid-N", "slurm", "combined")
 
 
 def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:

@@ -14,6 +14,9 @@ now is the last tick: between ticks nothing decays. This reproduces RawUsage of 
 for a job that ends in the second of a tick: times are whole seconds, and Slurm may end it before the tick, as here, or
 after it, which decays its last slice by one period less.
 
+PriorityUsageResetPeriod sets all usage to zero at the first tick T at or after the reset, before T charges its slices.
+So a job that ended before T keeps nothing, and one that runs on keeps the slice that ends at T.
+
 Source: plugins/priority/multifactor (17.11 to 26.05), with AccountingStorageEnforce=limits.
 """
 
@@ -58,7 +61,22 @@ class PeriodCharge:
     def charged_s(self, start_s: FloatArray, end_s: FloatArray, from_s: FloatArray | None = None) -> FloatArray:
         """Decayed seconds of each job, from `from_s` on. end_s: at or after `as_of_s` for a job that runs on."""
         charged = self.charged_until_s(end_s, start_s, end_s)
-        return charged if from_s is None else charged - self.charged_until_s(from_s, start_s, end_s)
+        reset_s = self._reset_tick_s()
+        if reset_s is not None:
+            first_s = np.full(np.shape(end_s), reset_s - float(self.window.settings["calc_period_s"]))
+            from_s = first_s if from_s is None else np.maximum(from_s, first_s)
+            charged = np.where((end_s > reset_s) | (end_s >= self.as_of_s), charged, 0.0)
+        if from_s is None:
+            return charged
+        return np.maximum(charged - self.charged_until_s(from_s, start_s, end_s), 0.0)
+
+    def _reset_tick_s(self) -> float | None:
+        """The tick that last set usage to zero; None without resets."""
+        last_s = self.window.last_reset_s(self.as_of_s)
+        if last_s is None:
+            return None
+        before_s = float(self.tick_before(last_s))
+        return before_s if before_s == last_s else before_s + float(self.window.settings["calc_period_s"])
 
     def charged_until_s(self, until_s: FloatArray, start_s: FloatArray, end_s: FloatArray) -> FloatArray:
         """The part of a job's decayed seconds that it ran before each instant; arguments broadcast."""

@@ -13,6 +13,7 @@ from apps.engine.algorithms.base import Kind
 from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, get_my_priority, unranked_messages
 from apps.explain.path import Walk, WalkStep, level_messages, step_json, walk_to, without_reason
+from apps.explain.rank_change import change_since_yesterday
 from apps.explain.verdict import AccountFacts
 from apps.priorities.entry_order import json_number
 from apps.priorities.moments import Moment
@@ -20,6 +21,8 @@ from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_sna
 from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import instant
+
+FactsOf = Callable[[MyPriority], AccountFacts]
 
 
 def explain(
@@ -110,9 +113,6 @@ def _explained(visible: VisibleSnapshot, result: dict[str, Any], entry: int) -> 
     }
 
 
-FactsOf = Callable[[MyPriority], AccountFacts]
-
-
 def get_me(*, actor: Actor, at: int | datetime | None, policy_slug: str | None, facts_of: FactsOf) -> dict[str, Any]:
     """The actor, and a summary of each account: policy, entry, rank, factor and sentences."""
     priorities = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
@@ -142,7 +142,11 @@ def explain_me(
         and namespace in ("", priority.namespace)
         and entry in ("", priority.entry_path)
     ]
-    accounts = [_explained_priority(priority, _messages(priorities, priority, facts_of)) for priority in chosen]
+    accounts = []
+    for priority in chosen:
+        change = change_since_yesterday(priority, actor=actor)
+        explained = _explained_priority(priority, _messages(priorities, priority, facts_of))
+        accounts.append({**explained, "since_yesterday": None if change is None else change.message.json()})
     return {**_actor_json(actor), "at": _instant_json(at), "accounts": accounts}
 
 

@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotFound
-from apps.core.strings import Strings
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.explain import Contrast, OrderFlip, contrast
 from apps.explain.account_path import moment_json, scope_of
@@ -105,7 +104,7 @@ def find_leaves(
         return []
     offered[own] = False
     if query.strip():
-        named, begins = Strings.of(tree.name).find_part(query.strip())
+        named, begins = tree.names.find_part(query.strip())
         leaves, begins = named[offered[named]], begins[offered[named]]
         hits = leaves[np.lexsort((leaves, rank[leaves], ~begins))[:_MOST_HITS]].tolist()
     else:

@@ -20,8 +20,8 @@ from apps.priorities.selectors.tree import offset
 from apps.priorities.selectors.visible_snapshot import local_only_among, moment_of, require_entry
 from apps.priorities.sentences import text_of
 
-_MOST_ROWS = 100
-_MOST_CHANGES = 20
+_MOST_CHILD_ROWS = 100
+_MOST_HISTORY_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,12 @@ class EntryPage:
     local_only: list[LocalOnly] = field(default_factory=list)  # fallbacks that affect it and its children
     earlier_revision: int | None = None  # of the ranks, if the shown revision is not computed yet
 
+    @property
+    def has_other_scopes(self) -> bool:
+        """Whether it or its children are compared by other usage than all of this site, as everything is by default."""
+        own_usage = ("local", ())
+        return (self.scope, tuple(self.scope_sources)) != own_usage or self.compared_by != own_usage
+
 
 def get_entry_page(
     *, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None, at: int | datetime | None = None
@@ -80,11 +86,11 @@ def get_entry_page(
         n_children=len(children),
         siblings=_numbered(view, _around(siblings, i)),
         usage=entry.usage,
-        history=history_lines(view, uid, until=view.revision, limit=_MOST_CHANGES),
+        history=history_lines(view, uid, until=view.revision, limit=_MOST_HISTORY_LINES),
         may_change=entry.may_change,
         why_not="" if entry.may_change or view.asked is not None else _why_not(view, i),
         last_changed_revision=last_change(policy=view.policy, uid=uid),
-        next_cursor=str(start + _MOST_ROWS) if len(children) > start + _MOST_ROWS else None,
+        next_cursor=str(start + _MOST_CHILD_ROWS) if len(children) > start + _MOST_CHILD_ROWS else None,
         why_unranked=_why_unranked(view, i),
         algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
         scope=scope,
@@ -103,15 +109,15 @@ def _why_unranked(view: PolicyView, i: int) -> str:
 
 
 def _numbered(view: PolicyView, siblings: list[int], start: int = 0) -> list[EntryRow]:
-    shown = siblings[start : start + _MOST_ROWS]
+    shown = siblings[start : start + _MOST_CHILD_ROWS]
     return [view.row(i, position=(at, len(siblings))) for at, i in enumerate(shown, start=start + 1)]
 
 
 def _around(siblings: list[int], i: int) -> list[int]:
     """At most 100 siblings around the entry, itself included."""
     at = siblings.index(i)
-    start = max(0, min(at - _MOST_ROWS // 2, len(siblings) - _MOST_ROWS))
-    return siblings[start : start + _MOST_ROWS]
+    start = max(0, min(at - _MOST_CHILD_ROWS // 2, len(siblings) - _MOST_CHILD_ROWS))
+    return siblings[start : start + _MOST_CHILD_ROWS]
 
 
 def _why_not(view: PolicyView, i: int) -> str:

@@ -19,6 +19,13 @@ from apps.priorities.snapshot_values import Values
 I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _SAME_PRIORITY = 1e-9  # closer priorities are equal, not only rounded to equal
+DecidedBy = Literal["component", "rule", "inherited"]
+_CAUSES: tuple[DecidedBy, ...] = get_args(DecidedBy)
+_COMPONENT, _RULE, _INHERITED = range(len(_CAUSES))
+I1 = npt.NDArray[np.int8]
+Places = tuple[I1, I1]  # by leaf: the cause and the level at which it parts from the path; -1: it isn't on this side
+Numbers = Values | PriorityResult  # of a snapshot, or computed
+_SAME = 1e-9  # relative difference of R up to which two levels are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +85,6 @@ def _shares_a_rank(snapshot: ServedSnapshot, i: int, others: I8) -> Mask:
     np.maximum.at(worst, entries, ranks)
     shares_rank: Mask = worst[others] >= best_own
     return shares_rank
-
-
-DecidedBy = Literal["component", "rule", "inherited"]
-_CAUSES: tuple[DecidedBy, ...] = get_args(DecidedBy)
-_COMPONENT, _RULE, _INHERITED = range(len(_CAUSES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +154,6 @@ def count_leaves(snapshot: ServedSnapshot, entry: int) -> LeafCounts:
     )
 
 
-Places = tuple[I8, I8]  # by leaf: the cause and the level at which it parts from the path; -1: it isn't on this side
-
-
 def _counted(places: Places, n_levels: int) -> I8:
     cause, level = (place[places[1] >= 0] for place in places)
     count = np.zeros((len(_CAUSES), n_levels), dtype=np.int64)
@@ -162,8 +161,8 @@ def _counted(places: Places, n_levels: int) -> I8:
     return count
 
 
-def _siblings_with(snapshot: ServedSnapshot, own: I8, level_of: I8) -> list[PartedSiblings | None]:
-    """By level, the siblings with leaves that part there; None where some are below no sibling."""
+def _siblings_with(snapshot: ServedSnapshot, own: I8, level_of: I1) -> list[PartedSiblings | None]:
+    """By level, the siblings with leaves that part there; None where some are below no sibling, as those of entry."""
     rows, depth_of = snapshot.leaf_lineage
     sides: list[PartedSiblings | None] = []
     for level, entry in enumerate(own):
@@ -172,12 +171,12 @@ def _siblings_with(snapshot: ServedSnapshot, own: I8, level_of: I8) -> list[Part
             sides.append(PartedSiblings(0))
             continue
         has_level = level < rows.shape[1] and (depth_of[is_here] > level).all()
-        is_beside = has_level and (rows[is_here, :level] == own[:level]).all()
+        is_beside = has_level and (rows[is_here, :level] == own[:level]).all() and (rows[is_here, level] != entry).all()
         sides.append(_compared(snapshot, entry, np.unique(rows[is_here, level])) if is_beside else None)
     return sides
 
 
-def _compared(snapshot: ServedSnapshot, entry: int, siblings: I8) -> PartedSiblings:
+def _compared(snapshot: ServedSnapshot, entry: int, siblings: npt.NDArray[np.int32]) -> PartedSiblings:
     target, actual = snapshot.values.target, snapshot.values.actual
     if target[entry] > 0 and (target[siblings] > 0).all():
         own, ratios = actual[entry] / target[entry], actual[siblings] / target[siblings]
@@ -199,7 +198,7 @@ def _parted_at(snapshot: ServedSnapshot, entry: int, own: I8) -> tuple[Places, P
     is_ahead, is_behind = ranks < values.rank[entry], ranks > values.rank[entry]
     components = snapshot.components[own]
     level_with, left = np.ones(len(leaves), dtype=np.bool_), np.ones(len(leaves), dtype=np.bool_)
-    ahead, behind = ((np.full(len(leaves), _COMPONENT), np.full(len(leaves), -1)) for _ in range(2))
+    ahead, behind = ((np.full(len(leaves), _COMPONENT, np.int8), np.full(len(leaves), -1, np.int8)) for _ in range(2))
     for level in range(len(own)):
         others = leaves[:, level] if level < leaves.shape[1] else np.full(len(leaves), order.fill)
         goes_first, ties = level_with & order.ahead(others, components[level]), order.ties(others, components[level])
@@ -227,11 +226,6 @@ def _part_by_path(snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], s
     cause_of = np.where(depth_of > n_shared, _RULE, _INHERITED)
     for mask, (causes, levels) in zip(masks, sides, strict=True):
         causes[mask], levels[mask] = cause_of[mask], level_of[mask]
-
-
-Numbers = Values | PriorityResult  # of a snapshot, or computed
-
-_SAME = 1e-9  # relative difference of R up to which two levels are equal
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,13 @@ from apps.explain.path import (
 from apps.explain.verdict import AccountFacts, Verdict, decide
 from apps.priorities.sentences import Message, build_message
 
+_BY_ALGORITHM = {
+    "slurm-fair-tree": "fair_tree",
+    "flux": "flux",
+    "slurm-classic": "classic",
+    "slurm-depth-oblivious": "depth_oblivious",
+}
+
 
 @dataclass(frozen=True)
 class LevelMessages:
@@ -91,14 +98,6 @@ def _level(priority: MyPriority, step: WalkStep, at: int) -> LevelMessages:
         effect_messages(step.effect),
         equal_messages(step),
     )
-
-
-_BY_ALGORITHM = {
-    "slurm-fair-tree": "fair_tree",
-    "flux": "flux",
-    "slurm-classic": "classic",
-    "slurm-depth-oblivious": "depth_oblivious",
-}
 
 
 def _number(priority: MyPriority) -> Message | None:

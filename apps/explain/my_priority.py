@@ -44,6 +44,15 @@ from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import own_queries
 
+Verb = Grant.Verb
+# A row of nulls beside the number if there is no grant.
+_READERS = """
+SELECT admins.n, held.entry_uid, held.role, held.verbs, held.people, held.user_id
+FROM (SELECT count(*) AS n FROM accounts_user WHERE is_active AND is_superuser AND id <> %(user)s) AS admins
+LEFT JOIN policies_grant AS held ON held.policy_id = %(policy)s AND held.entry_uid = ANY(%(entries)s)
+    AND (held.expires_at IS NULL OR held.expires_at > %(at)s)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PathJob:
@@ -280,7 +289,8 @@ def _of_entry(
 
 
 def _half_life_s(window: Mapping[str, Any]) -> float | None:
-    return float(window["half_life_s"]) if window["aging"] == "exponential" else None
+    is_halved = window["aging"] == "exponential" and not window.get("reset")
+    return float(window["half_life_s"]) if is_halved else None
 
 
 def _is_whole(steps: Sequence[WalkStep], shown: Sequence[int]) -> bool:
@@ -295,16 +305,6 @@ def unranked_messages(snapshot: ServedSnapshot, result: dict[str, Any], entry: i
     if not result.get("provisional"):
         return why_unranked(snapshot, entry)
     return [build_message("unranked.later")]
-
-
-Verb = Grant.Verb
-# A row of nulls beside the number if there is no grant.
-_READERS = """
-SELECT admins.n, held.entry_uid, held.role, held.verbs, held.people, held.user_id
-FROM (SELECT count(*) AS n FROM accounts_user WHERE is_active AND is_superuser AND id <> %(user)s) AS admins
-LEFT JOIN policies_grant AS held ON held.policy_id = %(policy)s AND held.entry_uid = ANY(%(entries)s)
-    AND (held.expires_at IS NULL OR held.expires_at > %(at)s)
-"""
 
 
 def list_viewers(priority: MyPriority, *, actor: Actor) -> list[Message]:

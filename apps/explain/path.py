@@ -10,6 +10,7 @@ from uuid import UUID
 
 from apps.accounts.request_cache import once_per_request
 from apps.engine.algorithms.base import Kind
+from apps.engine.target_state import State, slack_of, state_of
 from apps.explain.levels import (
     DecidedBy,
     Effect,
@@ -24,7 +25,7 @@ from apps.explain.levels import (
 from apps.explain.rank_position import standing_of
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
-from apps.priorities.entry_order import State, json_number, own_numbers, slack_of, state_of
+from apps.priorities.entry_order import json_number, own_numbers
 from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.sentences import Message, adjustment_sentence, band_messages, build_message, text_of
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
@@ -314,7 +315,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
     siblings = siblings_of(snapshot, i) if competes else SiblingCounts()
     key = state if competes else "dissolved"
     is_group = bool(tree.is_group[i]) or bool(tree.n_children[i])
-    name, parent_name = tree.name[i], tree.name[parent]
+    name, parent_name = tree.name[i], tree.name[tree.whole_of(i) if competes else parent]
     return WalkStep(
         uid=tree.uuid(i),
         name=name,

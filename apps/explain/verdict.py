@@ -69,13 +69,20 @@ class QueueFacts:
 
 
 Leads = Callable[[], Mapping[UUID, Sequence[str]]]
+Predicts = Callable[[], Outlook | None]
+
+
+def unknown_outlook() -> None:
+    """No prediction."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountFacts:
-    """leads: loads the names of those who may be asked about the shares of an entry on the path, by its uid."""
+    """outlook: predicts when the deciding level is on target. leads: loads the names of those who may be asked about
+    the shares of an entry on the path, by its uid.
+    """
 
-    outlook: Outlook | None = None
+    outlook: Predicts = unknown_outlook
     queue: QueueFacts | None = None
     leads: Leads = dict
 
@@ -97,7 +104,7 @@ def decide(priority: MyPriority, others: Sequence[MyPriority] = (), facts: Accou
     return Verdict(
         heading=_heading(priority),
         reason=(*_reason(priority), *_rank_use(priority, facts.queue)),
-        when=tuple(_when(priority, facts.outlook)),
+        when=tuple(when_of(priority, facts.outlook)),
         changes=tuple(_changes(priority, others, facts.leads)),
         queue=() if priority.moment or priority.error else tuple(queue_messages(facts.queue)),
     )
@@ -188,7 +195,7 @@ def _of_level(priority: MyPriority, step: WalkStep) -> list[Message]:
     if state == ("under" if is_good else "over") or siblings.used != ("more" if is_good else "less"):
         return [reason, *tolerance_messages(step)]
     used = build_message("reason.used_more" if is_good else "reason.used_less")
-    return [reason, *tolerance_messages(step), used]
+    return [reason, used, *tolerance_messages(step)]  # "they" are those of the reason
 
 
 def _has_name(step: WalkStep, whom: Literal["you", "group"]) -> bool:
@@ -227,7 +234,14 @@ def _of_factor(priority: MyPriority, step: WalkStep) -> list[Message]:
     return [*messages, build_message("effect.adds")] if effect.lowers and effect.only_adds else messages
 
 
-def _when(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
+def needs_outlook(priority: MyPriority) -> bool:
+    """Whether a prediction decides what is said about *when*."""
+    asked: list[None] = []
+    when_of(priority, lambda: asked.append(None))
+    return bool(asked)
+
+
+def when_of(priority: MyPriority, outlook: Predicts) -> list[Message]:
     """Now or when the deciding level is on target, or why there is no date; empty for the past."""
     if priority.moment is not None:
         return []
@@ -238,10 +252,11 @@ def _when(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
     return [_now(priority, outlook)] if priority.standing.is_good else _later(priority, outlook)
 
 
-def _now(priority: MyPriority, outlook: Outlook | None) -> Message:
+def _now(priority: MyPriority, predict: Predicts) -> Message:
     step = priority.decisive
     is_lead = step is not None and step.state in ("under", "idle") and priority.decided_by == "component"
-    if step is None or outlook is None or not is_lead:
+    outlook = predict() if is_lead else None
+    if step is None or outlook is None:
         return build_message("when.now")
     if outlook.at is not None:
         return _named("when.lead", priority, step, on=outlook.at)
@@ -250,7 +265,7 @@ def _now(priority: MyPriority, outlook: Outlook | None) -> Message:
     return build_message("when.now")
 
 
-def _later(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
+def _later(priority: MyPriority, predict: Predicts) -> list[Message]:
     step = priority.decisive
     if priority.is_decided_above:
         return [build_message("when.above")]
@@ -261,10 +276,11 @@ def _later(priority: MyPriority, outlook: Outlook | None) -> list[Message]:
     if has_no_shares(step):
         return [build_message("when.no_shares", parent=step.parent_name)]
     if step.state != "over":
-        if step.state in ("under", "idle") and outlook is not None and outlook.at is not None:
+        outlook = predict() if step.state in ("under", "idle") else None
+        if outlook is not None and outlook.at is not None:
             return [_named("when.under_until", priority, step, on=outlook.at)]
         return [build_message("when.not_over")]
-    return [_date(priority, step, outlook)]
+    return [_date(priority, step, predict())]
 
 
 def has_no_shares(step: WalkStep) -> bool:

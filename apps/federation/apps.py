@@ -18,8 +18,8 @@ class FederationConfig(AppConfig):
             fetching.KIND,
             fetching.run_fetch,
             queue=FEDERATION,
-            most_of_key=fetching.MOST_OF_OWNER,
-            most_threads=fetching.MOST_THREADS,
+            most_of_key=fetching.MOST_FETCHES_OF_OWNER,
+            most_threads=fetching.MOST_FETCH_THREADS,
             title=_("a fetch from another site"),
         )
         register(

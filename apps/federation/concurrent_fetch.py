@@ -22,7 +22,7 @@ from apps.runs.services import claim_run, work_lease
 from apps.runs.shutdown import is_stopping
 
 PATIENCE_S = 0.5  # for the response, before other work is claimed
-MOST_AT_ONCE = 32
+MOST_FETCHES_AT_ONCE = 32
 _POLL_AGAIN_S = 0.2
 
 Begin = Callable[[Run], "PendingFetch"]
@@ -119,7 +119,7 @@ class ConcurrentFetch:
         return result is not None or failure is not None
 
     def _claim_more(self, lease: Lease) -> None:
-        while len(self._joined) < MOST_AT_ONCE and not is_stopping():
+        while len(self._joined) < MOST_FETCHES_AT_ONCE and not is_stopping():
             other = claim_run(at=lease.clock(), clock=lease.clock, of_kinds=[self._kind])
             if other is None:
                 return

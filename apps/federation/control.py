@@ -15,7 +15,8 @@ from apps.federation.fetch_requests import NOT_FETCHED, AnyRemote, Kind, sealed_
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.mounts.services import clean_fingerprint, clean_settings, get_mount, unmount
-from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription, read_from_0, unsubscribe
+from apps.federation.usage_feeds.lineage import read_from_0
+from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription, unsubscribe
 from apps.runs.models import Run
 
 State = Remote.State

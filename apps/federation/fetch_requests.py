@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 TOTAL_S = 60.0  # for the whole response, including redirects
 MOST_REDIRECTS = 3
-LONGEST_RETRY_S = 300  # so that a peer that recovers is fetched soon
+LONGEST_FETCH_RETRY_S = 300  # so that a peer that recovers is fetched soon
 # names the requesting site, so that the other side can retry its own failed fetches from it
 ISSUER_HEADER = "Fairshare-Issuer"
 BAD_OUTCOMES = (Fetch.Outcome.REFUSED, Fetch.Outcome.UNREACHABLE)
@@ -202,10 +202,10 @@ def kind_of(remote: AnyRemote) -> Kind:
 
 
 def wait_s(remote: AnyRemote, *, is_good: bool) -> float:
-    """Seconds until the next fetch: the interval, or after failures twice the previous wait, up to LONGEST_RETRY_S.
+    """Seconds until the next fetch: the interval, or after failures twice the last wait, up to LONGEST_FETCH_RETRY_S.
 
     A small offset by id spreads fetches that were set up together, or failed together.
     """
-    wait_s = remote.every_s if is_good else min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_RETRY_S)
+    wait_s = remote.every_s if is_good else min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_FETCH_RETRY_S)
     spread: float = hashlib.sha256(f"{kind_of(remote)}:{remote.pk}".encode()).digest()[0] / 255
     return wait_s * (1 - _JITTER * spread)

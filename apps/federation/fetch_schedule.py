@@ -37,8 +37,8 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 KIND = "federation_fetch"
-MOST_OF_OWNER = 16  # fetches at once for one person
-MOST_THREADS = 2  # each waits for over thirty peers at once
+MOST_FETCHES_OF_OWNER = 16  # fetches at once for one person
+MOST_FETCH_THREADS = 2  # each waits for over thirty peers at once
 _LEAST_RETRY = timedelta(seconds=10)  # the minimum interval of any mount
 _PASSED_ON = (DatabaseError, InterfaceError, LeaseLost, RunCancelled)
 

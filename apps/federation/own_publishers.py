@@ -18,6 +18,7 @@ from apps.core.outbound import Answer
 Publisher = Callable[[str, datetime], bytes]
 _RESERVED = ".example"
 _publishers: dict[str, Publisher] = {}
+_names: list[Callable[[], str]] = []
 
 
 def register(host: str, publisher: Publisher) -> None:
@@ -29,6 +30,15 @@ def register(host: str, publisher: Publisher) -> None:
     if not host.endswith(_RESERVED):
         raise ValueError(f"{host} doesn't end in {_RESERVED}.")
     _publishers[host] = publisher
+
+
+def register_name(name: Callable[[], str]) -> None:
+    """Name this installation to others where FAIRSHARE_ISSUER doesn't. name: "" if it has none now."""
+    _names.append(name)
+
+
+def name_without_setting() -> str:
+    return next(filter(None, (name() for name in _names)), "")
 
 
 def local_answer(url: str, *, at: datetime | None = None) -> Answer | None:

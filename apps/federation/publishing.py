@@ -22,6 +22,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unavailable
 from apps.core.signing import digest_of, sign_document
+from apps.federation import own_publishers
 from apps.federation.documents.site_keys import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
 from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey, UsageFeed
@@ -33,6 +34,10 @@ from apps.policies.selectors import get_policy
 from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.policies.tree.terms import clean_authority
+
+_KEPT = 100  # versions of a publication
+LEAST_EXPIRY_S, MOST_EXPIRY_S = 3_600, 366 * 86_400
+SUFFIX = ".fairshare"
 
 
 def refuse_name(name: str) -> None:
@@ -71,12 +76,6 @@ def entry_to_publish(
     return policy, tree.uuid(i)
 
 
-_KEPT = 100  # versions of a publication
-_LEAST_S, _MOST_S = 3_600, 366 * 86_400
-SUFFIX = ".fairshare"
-SAMPLE_NAME = "nordgrid.example"
-
-
 @dataclass(frozen=True)
 class SignedVersion:
     """One document of a publication."""
@@ -107,8 +106,8 @@ def make_publication(
     """
     require_publisher(actor)
     refuse_name(name)
-    if not _LEAST_S <= expires_after_s <= _MOST_S:
-        message = f"must be from {_LEAST_S} to {_MOST_S} seconds"
+    if not LEAST_EXPIRY_S <= expires_after_s <= MOST_EXPIRY_S:
+        message = f"must be from {LEAST_EXPIRY_S} to {MOST_EXPIRY_S} seconds"
         raise Invalid(f"expires_after_s {message}.", fields=[FieldProblem("expires_after_s", message)])
     policy, uid = entry_to_publish(Publication, "publication", policy_slug, entry, name, actor)
     values = {"name": name, "expires_after_s": expires_after_s, "is_open": is_open}
@@ -317,9 +316,9 @@ def own_name() -> str:
 
 
 def given_name() -> str:
-    """FAIRSHARE_ISSUER; without it, the sample grid's name on a site with the sample; else ""."""
+    """FAIRSHARE_ISSUER; without it, the name that this process has registered; else ""."""
     issuer: str = settings.FAIRSHARE_ISSUER
-    return issuer or (SAMPLE_NAME if Policy.all_objects.filter(is_sample=True).exists() else "")
+    return issuer or own_publishers.name_without_setting()
 
 
 def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, ...], at: datetime) -> Head:

@@ -24,7 +24,7 @@ Served = TypeVar("Served", Publication, UsageFeed)
 logger = logging.getLogger(__name__)
 CLOSED = "closed"  # code of the error that a manager gets
 _NOTED_EVERY = timedelta(minutes=1)
-_MOST_REMEMBERED = 10_000
+_MOST_REMEMBERED_READINGS = 10_000
 
 
 def get_publication(*, name: str, actor: Actor, at: datetime) -> Publication:
@@ -136,7 +136,7 @@ class _RecentReadings:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._at: LRUCache[tuple[str, int, str, int], datetime] = LRUCache(_MOST_REMEMBERED)
+        self._at: LRUCache[tuple[str, int, str, int], datetime] = LRUCache(_MOST_REMEMBERED_READINGS)
 
     def is_due(self, what: tuple[str, int, str, int], at: datetime) -> bool:
         with self._lock:

@@ -9,8 +9,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
-from apps.accounts.account_ids import AccountKey, canonical, refuse_reserved
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.accounts.actor import Actor
+from apps.accounts.entry_accounts import refuse_reserved
 from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment
@@ -24,7 +25,7 @@ from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 
-_MOST = 1_000
+_MOST_ATTACHMENTS_AT_A_TIME = 1_000
 
 
 def attach_account(
@@ -121,7 +122,7 @@ def list_attachments(
     within = None if entry_uid is None else tree.subtree_mask(rights.sees.require(tree.index_of_uid(entry_uid)))
     attachments: list[Attachment] = []
     rows = Attachment.objects.filter(policy=rights.policy, pk__gt=after).select_related("account").order_by("pk")
-    for row in rows.iterator(chunk_size=_MOST):
+    for row in rows.iterator(chunk_size=_MOST_ATTACHMENTS_AT_A_TIME):
         i = tree.index_of_uid(row.entry_uid)
         if within is not None and (i is None or not within[i]):
             continue

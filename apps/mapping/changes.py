@@ -14,9 +14,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
-from apps.accounts.account_ids import RESERVED
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import log_refusals
+from apps.accounts.entry_accounts import RESERVED
 from apps.accounts.models import Account
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.attachments import refuse_unmappable_entry
@@ -45,7 +45,7 @@ from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
 
-MOST_RULES = 10_000
+MOST_MAPPING_RULES = 10_000
 MOST_ASSIGNED = 10_000
 
 
@@ -245,8 +245,8 @@ def may_read_rule(rights: MapRights, rule: Rule) -> bool:
 
 def refuse_invalid_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[Rule] = ()) -> None:
     """Raise Invalid for invalid rules. known: stored rules, which stay valid if their entry or source was removed."""
-    if len(rules) > MOST_RULES:
-        raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": MOST_RULES})
+    if len(rules) > MOST_MAPPING_RULES:
+        raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": MOST_MAPPING_RULES})
     tree, standing = rights.tree, {rule.stated for rule in known}
     slugs = set(Source.all_objects.values_list("slug", flat=True))
     problems = []

@@ -10,8 +10,8 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
-from apps.accounts.account_ids import RESERVED, refuse_reserved
 from apps.accounts.actor import Actor
+from apps.accounts.entry_accounts import RESERVED, refuse_reserved
 from apps.accounts.models import Account, Token, User
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound

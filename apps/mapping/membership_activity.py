@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.models import Account, User
 from apps.mapping.rules.rule import Person
 from apps.policies.models import ChangeSet, Policy

@@ -30,15 +30,16 @@ from apps.mapping.membership_activity import (
     load_group_users,
     load_last_changed,
 )
+from apps.mapping.rules.entry_names import entry_name
 from apps.mapping.rules.placement import Placement, place_accounts
 from apps.mapping.rules.resolver import Resolver
-from apps.mapping.rules.rule import Rule, entry_name, has_wildcard
+from apps.mapping.rules.rule import Rule, has_wildcard
 from apps.mapping.rules.rule_set import RuleSet, list_matched_groups, load_rule_set
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_automatic
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN
+from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN_OF_ENTRY
 from apps.policies.tree.stored import load_tree
 
 DERIVED_STATE = (
@@ -52,7 +53,7 @@ DERIVED_STATE = (
     ),
 )
 
-MOST_OPERATIONS = 1_000  # per run; the next run continues
+MOST_PLANNED_OPERATIONS = 1_000  # per run; the next run continues
 Operation = dict[str, Any]
 
 
@@ -66,13 +67,13 @@ class MembershipPlan:
 
     @property
     def operations(self) -> list[Operation]:
-        """Operations of this run, at most MOST_OPERATIONS."""
-        return [*self.back, *self.joined, *self.idle][:MOST_OPERATIONS]
+        """Operations of this run, at most MOST_PLANNED_OPERATIONS."""
+        return [*self.back, *self.joined, *self.idle][:MOST_PLANNED_OPERATIONS]
 
     @property
     def reason(self) -> str:
         """Reason of the change set, with the number of operations of each kind."""
-        left, counts = MOST_OPERATIONS, []
+        left, counts = MOST_PLANNED_OPERATIONS, []
         for group in (self.back, self.joined, self.idle):
             counts.append(min(len(group), left))
             left -= counts[-1]
@@ -229,7 +230,7 @@ class MembershipState:
             tree.child_named(entry, user.name) is None
             and not tree.is_reserve[entry]
             and int(tree.level[entry]) < MAX_DEPTH
-            and int(tree.n_children[entry]) < MOST_CHILDREN
+            and int(tree.n_children[entry]) < MOST_CHILDREN_OF_ENTRY
         )
 
     def _may_archive(self, entry: int) -> bool:

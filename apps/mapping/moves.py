@@ -30,9 +30,10 @@ from django.db import connection
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountIndex, AccountKeys, load_account_index
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.accounts.actor import Actor
+from apps.accounts.entry_accounts import is_reserved
 from apps.accounts.models import Account, User
 from apps.accounts.selectors import groups_of
 from apps.core.derived_state import in_memory
@@ -70,6 +71,7 @@ WHERE bucket.hour_at >= %(since)s AND bucket.hour_at <= %(until)s
     AND bucket.account_id = ANY(%(accounts)s){OF_CURRENT}
 GROUP BY bucket.account_id
 """  # noqa: S608 - constants only
+_NO_ENTRY = (UNMAPPED, 0)  # accounts at the root count as unmapped
 
 
 class AffectedUsage(NamedTuple):
@@ -94,7 +96,7 @@ def load_recent_accounts(*, at: datetime) -> tuple[AccountIndex, npt.NDArray[np.
         (pieces,) = _recent_sums.load_pieces([since, until], use_cache=may_cache)
     core_s = np.zeros(len(accounts.ids))
     for piece in pieces:  # multiples of 2⁻¹⁰ s: exact in any order
-        np.add.at(core_s, np.searchsorted(accounts.ids, piece.account_id.astype(np.int64)), piece.cpu_s)
+        np.add.at(core_s, np.searchsorted(accounts.ids, piece.account_id.astype(np.int64)), piece.amounts[0])
     return accounts, core_s
 
 
@@ -278,9 +280,7 @@ def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[
             text = _("Your new and changed rules must be below all rules for other entries: move it further down.")
             return Refusal("above_others", text)
         elif rule.kind == "each" and not _may_add(rights, rule):
-            text = _(
-                "You may not let users become children there: it needs the right to change the structure of that entry."
-            )
+            text = _("You may not add users there: it needs the right to change the structure of that entry.")
             return Refusal("makes_children", text)
     return None
 
@@ -351,9 +351,6 @@ def _accounts_beyond_reach(policy: Policy, before: TreeColumns, after: TreeColum
         return False, 0
     keys = (AccountKey(*row) for row in Account.objects.values_list(*AccountKey._fields).iterator(chunk_size=20_000))
     return True, sum(resolver.leaves(key, new) for key in keys)
-
-
-_NO_ENTRY = (UNMAPPED, 0)  # accounts at the root count as unmapped
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from glob import escape
@@ -13,13 +13,15 @@ import numpy as np
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import AccountKey, is_reserved
 from apps.accounts.account_index import load_account_index
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
+from apps.accounts.entry_accounts import is_reserved
 from apps.core.errors import FieldProblem, Invalid
+from apps.mapping.rules.entry_names import text_of
 from apps.mapping.rules.problems import RuleProblem, problems_of
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule import Rule, text_of
+from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import build_rule_set, load_rules, numbers_of
 from apps.mapping.services import set_rules
 from apps.mapping.versions import sort_by_tier
@@ -30,7 +32,7 @@ from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
 
 _MOST_NESTED = 5_000  # groups that get a rule of their own
-_MOST_COMPARED = 2_000  # accounts whose names are compared without letter case
+MOST_NAMES_COMPARED = 2_000  # accounts whose names are compared without letter case
 
 
 def default_rules(
@@ -44,11 +46,13 @@ def default_rules(
     alone.
 
     A scheduler knows a group by its name anywhere in the tree, so each group below the first level with a unique name
-    gets a rule. decisions: as in FirstPolicyDraft. maps_by: kind of the one rule that finds every account as the
-    scheduler of the tree does, instead of these.
+    gets a rule. decisions: as in FirstPolicyDraft. maps_by: as in Format, what finds every account as the scheduler of
+    the tree does, instead of these.
     """
     rules = [_rule_of_decision(decision, namespace) for decision in decisions]
     root = tree.uuid(0)
+    if maps_by == "each":
+        return (*rules, *_rules_of_dotted_groups(tree, namespace))
     if maps_by:
         return (*rules, Rule(kind=maps_by, target_uid=root, namespace=namespace))
     for names in ("/{group}/{user}", "/{project}/{user}"):
@@ -66,6 +70,18 @@ def default_rules(
     if _has_users_at_the_top(tree):
         rules.append(Rule(kind="glob", target_uid=root, namespace=namespace, user_pattern="*", suffix="/{user}"))
     return tuple(rules)
+
+
+def _rules_of_dotted_groups(tree: TreeColumns, namespace: str) -> Iterator[Rule]:
+    """Make each user of a group a child of it, by the names on its path with dots between."""
+    for i in np.flatnonzero(tree.takes_members & (tree.level > 0)).tolist()[:_MOST_NESTED]:
+        yield Rule(
+            kind="each",
+            target_uid=tree.uuid(i),
+            namespace=namespace,
+            user_pattern="*",
+            group_pattern=escape(".".join(tree.path(i)[1:].split("/"))),
+        )
 
 
 def _rule_of_decision(decision: Mapping[str, str], namespace: str) -> Rule:
@@ -114,7 +130,7 @@ def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
     entries = resolver.resolve_many(keys)
     n_mapped = int((entries != UNMAPPED).sum())
     alike = [key for key, at in zip(keys, entries.tolist(), strict=True) if not resolver.has_own_entry(at)]
-    likely = ((key, resolver.likely_entry(key)) for key in alike[:_MOST_COMPARED])
+    likely = ((key, resolver.likely_entry(key)) for key in alike[:MOST_NAMES_COMPARED])
     other_case = [(key, tree.path(at)) for key, at in likely if at is not None]
     namespaces = {key.namespace for key in keys} | set(Source.objects.values_list("namespace", flat=True))
     numbers = enumerate(numbers_of(stored, resolver.rules), 1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from apps.accounts.account_ids import AccountKey
-from apps.mapping.rules.rule import Rule, text_of
+from apps.accounts.account_keys import AccountKey
+from apps.mapping.rules.entry_names import text_of
+from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.mapping.rules.slurm_accounts import account_of_entry
 from apps.policies.models import Policy
@@ -24,21 +25,24 @@ def register_partitions_of(policy: Policy, *, at: datetime) -> int:
 
 def register_partitions(tree: TreeColumns, rules: Sequence[Rule], *, at: datetime) -> int:
     """As `register_partitions_of`, for a tree and stored rules; returns the number of accounts that are new as such."""
-    if not any(rule.kind == "association" for rule in rules) or not any(SEPARATOR in name for name in tree.name):
+    if not any(rule.kind == "association" for rule in rules):
         return 0
     return register_partition_accounts(_accounts(tree, rules), at=at)
 
 
 def _accounts(tree: TreeColumns, rules: Sequence[Rule]) -> Iterator[AccountKey]:
-    entries = [i for i, name in enumerate(tree.name) if SEPARATOR in name and i > 0 and not tree.is_group[i]]
+    entries = [
+        i for i, name in enumerate(tree.name) if SEPARATOR in name and not tree.is_group[i] and not tree.is_reserve[i]
+    ]
     namespaces = _Namespaces()
     for rule in rules:
         top = tree.index_of_uid(rule.target_uid) if rule.kind == "association" else None
         for i in entries if top is not None else ():
             user, partition = split_association(text_of(tree.name[i]))
             account = account_of_entry(tree, top or 0, int(tree.parent[i])) if partition else None
-            if account is not None and rule.group_pattern in ("", account):
-                yield from (AccountKey(name, user, account, project=partition) for name in namespaces.of(rule))
+            if account is not None:
+                keys = [AccountKey(name, user, account, project=partition) for name in namespaces.of(rule)]
+                yield from filter(rule.matches, keys)
 
 
 class _Namespaces:

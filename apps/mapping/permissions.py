@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
@@ -22,6 +22,8 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, past_visibility_mask
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+
+WRITE = "policies:write"
 
 
 def own_keys(actor: Actor) -> list[AccountKey]:
@@ -65,9 +67,6 @@ def load_whole_tree(*, policy: Policy, number: int, at: datetime, actor: Actor) 
     if not load_past_visibility(policy=policy, tree=tree, at=at, actor=actor).all_visible:
         raise NotAllowed("You see only a part of this policy: request the tree of that part.", code="partial_view")
     return tree
-
-
-WRITE = "policies:write"
 
 
 @dataclass(frozen=True)

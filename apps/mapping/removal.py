@@ -36,6 +36,32 @@ Action = Literal["remove", "archive", "restore"]
 # Counted separately, or removed with their policy or source. Rows of all other models that refer to it are user data
 # and prevent removal, unless their model says `goes_with_owner`: they are computed, or describe its owner alone.
 _COUNTED = (Record, Bucket, Entry, Revision, ChangeSet, Pin)
+_EFFECTS = {
+    ("policy", "remove"): [
+        gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
+    ],
+    ("policy", "archive"): [
+        gettext_lazy("It disappears from lists, notices and checks. Nothing is computed, collected or accepted."),
+        gettext_lazy("Priority look-ups return 410 (archived)."),
+        gettext_lazy("Nothing in it can be changed. Scheduled changes are held."),
+        gettext_lazy("Its publications and feeds are not served; its mounts and subscriptions are not fetched."),
+        gettext_lazy("Its data is kept. An administrator can restore it."),
+    ],
+    ("policy", "restore"): [
+        gettext_lazy("It is listed, computed and served again; changes that became due meanwhile are published.")
+    ],
+    ("source", "remove"): [
+        gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
+    ],
+    ("source", "archive"): [
+        gettext_lazy("The next recompute removes its usage from all policies. To keep its usage, pause it instead."),
+        gettext_lazy("It disappears from lists, notices and checks. Nothing is computed, collected or accepted."),
+        gettext_lazy("Its data is kept. An administrator can restore it."),
+    ],
+    ("source", "restore"): [
+        gettext_lazy("The next recompute includes its usage again, and it is collected or accepts records again.")
+    ],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +98,6 @@ def preview_removal(*, kind: Kind, slug: str, actor: Actor) -> Removal:
     return Removal(
         kind, slug, row.name, row.archived_at, action, dependents, [str(each) for each in _EFFECTS[kind, action]]
     )
-
-
-_EFFECTS = {
-    ("policy", "remove"): [
-        gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
-    ],
-    ("policy", "archive"): [
-        gettext_lazy("It disappears from lists, notices and checks. Nothing is computed, collected or accepted."),
-        gettext_lazy("Priority look-ups return 410 (archived)."),
-        gettext_lazy("Nothing in it can be changed. Scheduled changes are held."),
-        gettext_lazy("Its publications and feeds are not served; its mounts and subscriptions are not fetched."),
-        gettext_lazy("Its data is kept. An administrator can restore it."),
-    ],
-    ("policy", "restore"): [
-        gettext_lazy("It is listed, computed and served again; changes that became due meanwhile are published.")
-    ],
-    ("source", "remove"): [
-        gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
-    ],
-    ("source", "archive"): [
-        gettext_lazy("The next recompute removes its usage from all policies. To keep its usage, pause it instead."),
-        gettext_lazy("It disappears from lists, notices and checks. Nothing is computed, collected or accepted."),
-        gettext_lazy("Its data is kept. An administrator can restore it."),
-    ],
-    ("source", "restore"): [
-        gettext_lazy("The next recompute includes its usage again, and it is collected or accepts records again.")
-    ],
-}
 
 
 def open_removable(kind: str, slug: str, actor: Actor) -> Policy | Source:

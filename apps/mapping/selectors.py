@@ -10,9 +10,10 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.account_ids import ENTRY_NAMESPACE, AccountKey, uid_of_account
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
+from apps.accounts.entry_accounts import ENTRY_NAMESPACE, uid_of_account
 from apps.accounts.models import Account
 from apps.mapping.changes import may_read_rule
 from apps.mapping.models import Attachment, MappingRule

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.grid_names import common_name, group_of_fqan, is_dn
 from apps.core.derived_state import in_memory
 from apps.core.name_index import NameIndex
 from apps.core.strings import Strings
+from apps.mapping.rules.entry_names import text_of
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule import text_of
 from apps.policies.tree.columns import TreeColumns
 
 DERIVED_STATE = (
@@ -33,7 +33,7 @@ DERIVED_STATE = (
     ),
 )
 
-MOST = 3
+MOST_SUGGESTIONS = 3
 _name_indexes: LRUCache[Hashable, NameIndex] = LRUCache(2)  # by tree: a million names take two seconds
 _FEWEST_NEIGHBOURS = 2
 _SURE_ENOUGH = 0.5  # minimum fraction of the neighbours at the suggested entry
@@ -81,7 +81,7 @@ class Suggester:
         order = sorted(
             best.values(), key=lambda each: (-round(each.sure, 6), -int(self.tree.level[each.entry]), each.entry)
         )
-        return order[:MOST]
+        return order[:MOST_SUGGESTIONS]
 
     def _by_person(self, key: AccountKey) -> Iterator[Suggestion]:
         groups = {normalise_name(text) for text in _groups_of(key)}

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import F
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, NotFound, Stale
@@ -23,6 +23,8 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules, tier_of
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute
+
+PAGE = 30
 
 
 class Placement(NamedTuple):
@@ -159,9 +161,6 @@ def get_attaching_user(policy: Policy, account: int) -> int | None:
     taken = [{"account": account, "before": None}]
     rows = MappingVersion.objects.filter(policy=policy, attached__contains=taken).order_by("-number")
     return rows.values_list("author_id", flat=True).first()
-
-
-PAGE = 30
 
 
 @dataclass(frozen=True)

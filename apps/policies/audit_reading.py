@@ -124,7 +124,7 @@ class Reach:
 
 _CHUNK = 200
 # Rows checked for one page; after that, the page is returned even if it isn't full.
-_MOST_CHECKED = 2_000
+_MOST_ROWS_CHECKED = 2_000
 _CHANGE_SET = re.compile(r"change set (\d{1,18})")
 _OF_CHANGE_SETS = ("changeset.", "policy.published")
 _READS_POLICIES = ("policies:read", "policies:write")
@@ -180,7 +180,7 @@ class AuditReader:
     def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
         rows: list[AuditEvent] = []
         place = before
-        for after, events in self._visible(wanted, before, _MOST_CHECKED):
+        for after, events in self._visible(wanted, before, _MOST_ROWS_CHECKED):
             rows, place = [*rows, *events], after
             if len(rows) > limit:
                 return AuditPage(rows[:limit], rows[limit - 1].id)

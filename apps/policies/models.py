@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.core.derived_state import in_tables
+from apps.policies.units import CORE_HOUR, LONGEST_SYMBOL
 
 DERIVED_STATE = (
     in_tables(
@@ -85,6 +86,7 @@ class ChangeSet(models.Model):
         IMPORT = "import", "From a file"
         RULE = "rule", "By a membership rule"
         DATES = "dates", "By date"
+        ALLOCATION = "allocation", "By a rule of allocations"
         REVERT = "revert", "Undoes a revision"
         REQUEST = "request", "Requested by a group"
         MOUNT = "mount", "From another site"
@@ -298,39 +300,51 @@ class Adjustment(models.Model):
 
 
 class Allocation(models.Model):
-    """Core-hours allocated to an entry for a period; independent of shares, converted into them on request."""
+    """An amount of a unit allocated to an entry for a period; independent of shares, converted into them on request.
+
+    unit: its symbol, see `apps.policies.units`. by_rules: what rules added to the amount, negative for what they took;
+    without it the amount is what people allocated. carried_from: the allocation whose rest it is.
+    """
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="allocations")
     uid = models.UUIDField(default=uuid.uuid4, unique=True)
     entry_uid = models.UUIDField()
     starts_on = models.DateField()
     ends_on = models.DateField()
-    core_h = models.FloatField()
+    amount = models.FloatField()
+    unit = models.CharField(max_length=LONGEST_SYMBOL, default=CORE_HOUR.symbol, db_default=CORE_HOUR.symbol)
     reason = models.CharField(max_length=512, blank=True, default="")
     author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     author_name = models.CharField(max_length=256)
     created_at = models.DateTimeField()
     withdrawn_at = models.DateTimeField(null=True)
+    by_rules = models.FloatField(default=0.0, db_default=0.0)
+    carried_from = models.UUIDField(null=True)
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(ends_on__gte=F("starts_on")), name="policies_allocation_period"),
-            models.CheckConstraint(condition=Q(core_h__gte=0, core_h__lte=1e15), name="policies_allocation_finite"),
+            models.CheckConstraint(condition=Q(amount__gte=0, amount__lte=1e15), name="policies_allocation_finite"),
         ]
         indexes = [models.Index(fields=["policy", "entry_uid", "ends_on"], name="policies_allocation_entry")]
 
     def __str__(self) -> str:
-        return f"{self.core_h:g} core-hours to {self.entry_uid} until {self.ends_on}"
+        return f"{self.amount:g} {self.unit} to {self.entry_uid} until {self.ends_on}"
+
+    @property
+    def is_carried(self) -> bool:
+        return self.carried_from is not None
 
 
 class Capacity(models.Model):
-    """Cores of a site in a period, which can be allocated and delivered."""
+    """What a site has in a period and can allocate and deliver, in units an hour: cores, for core-hours."""
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="capacities")
     site = models.CharField(max_length=128, blank=True, default="")
     starts_on = models.DateField()
     ends_on = models.DateField(null=True)
-    cores = models.FloatField()
+    per_hour = models.FloatField()
+    unit = models.CharField(max_length=LONGEST_SYMBOL, default=CORE_HOUR.symbol, db_default=CORE_HOUR.symbol)
     note = models.CharField(max_length=512, blank=True, default="")
     author_name = models.CharField(max_length=256)
     created_at = models.DateTimeField()
@@ -341,11 +355,11 @@ class Capacity(models.Model):
             models.CheckConstraint(
                 condition=Q(ends_on=None) | Q(ends_on__gte=F("starts_on")), name="policies_capacity_period"
             ),
-            models.CheckConstraint(condition=Q(cores__gte=0, cores__lte=1e12), name="policies_capacity_finite"),
+            models.CheckConstraint(condition=Q(per_hour__gte=0, per_hour__lte=1e12), name="policies_capacity_finite"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.cores:g} cores at {self.site or 'the site'} from {self.starts_on}"
+        return f"{self.per_hour:g} {self.unit} an hour at {self.site or 'the site'} from {self.starts_on}"
 
 
 class Grant(models.Model):

@@ -31,6 +31,7 @@ def hidden_revisions(policy_id: int, numbers: Collection[int], sees: Visibility)
     # Revisions that changed settings, from which all numbers follow.
     change_sets = ChangeSet.objects.filter(revision__policy=policy_id, revision__number__in=numbers)
     settings_changes = change_sets.filter(operations__contains=[{"op": "set_policy"}])
+    settings_changes = settings_changes.exclude(origin=ChangeSet.Origin.ALLOCATION)  # a rule orders limits of entries
     unseen = set(numbers) - set(settings_changes.values_list("revision__number", flat=True))
     versions = Entry.objects.filter(policy=policy_id).filter(Q(since__in=unseen) | Q(until__in=unseen))
     for since, until, uid, parent_uid in versions.values_list("since", "until", "uid", "parent_uid").iterator():

@@ -31,6 +31,9 @@ from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.revision_diff import FieldChange
 from apps.policies.tree.stored import node_of
 
+READ = "policies:read"
+_MOST_SEARCHED = 2_000
+
 
 def read_moment(text: str | None) -> int | datetime | None:
     """Parse a revision number (up to nine digits) or an instant; None if empty, which means now."""
@@ -65,9 +68,6 @@ def past_visibility_mask(then: Visibility, now: Visibility) -> Mask:
         here = slice(level.start, level.stop)
         mask[then.tree.parent[here][mask[here]]] = True
     return mask
-
-
-READ = "policies:read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,6 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
     if revision is None:
         raise NotFound(f"Policy {policy.slug} has no revision {'now' if at is None else at}.")
     return revision
-
-
-_MOST_SEARCHED = 2_000
 
 
 def list_revisions(

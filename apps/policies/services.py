@@ -28,12 +28,12 @@ from apps.policies.changesets.change_sets import (
     require_reason_to_publish,
     settings_of,
 )
+from apps.policies.changesets.outcomes import effect_of
 from apps.policies.changesets.quotas import (
     require_room_for_draft,
     require_room_for_operations,
     require_room_for_proposal,
 )
-from apps.policies.changesets.review import effect_of
 from apps.policies.files.document import read_document
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.models import ChangeSet, Policy, Revision
@@ -44,7 +44,8 @@ from apps.policies.operations.whole_trees import delete_proposed_tree, document_
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish_revision
 from apps.policies.publishing.size_guard import ProposedChange, require_second_person
 from apps.policies.records import UNSET, ChangeSetEdit, NewChangeSet, PolicyDetails
-from apps.policies.requests.inbox import find_requested_entry, require_request
+from apps.policies.requests.inbox import require_request
+from apps.policies.requests.requested_shares import find_requested_entry
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Node

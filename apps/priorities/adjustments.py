@@ -14,12 +14,12 @@ import numpy.typing as npt
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import Conflict, NotAllowed
+from apps.engine.target_state import State, state_of
 from apps.mapping.permissions import MapRights
 from apps.policies.access.scope import Verb, administers_policies
 from apps.policies.models import Adjustment
 from apps.policies.operations.adjustment_edits import read_adjustment
 from apps.policies.settings import tolerance_at
-from apps.priorities.entry_order import State, state_of
 from apps.priorities.metering import window_of
 from apps.priorities.recompute.corrections import Correction, correction_amounts
 from apps.priorities.recompute.reader_trials import totals_of_reader
@@ -28,17 +28,17 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.selectors.trials import shown_to_reader
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
-_MOST = 200
+_MOST_ADJUSTMENTS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentLine:
-    """One adjustment. counted: its current amount in the metric's unit, 0 if revoked. path: "" if archived."""
+    """One adjustment. usage: its current amount in the metric's unit, 0 if revoked. path: "" if archived."""
 
     adjustment: Adjustment
     path: str
     entry_name: str
-    counted: float
+    usage: float
     is_active: bool
     may_revoke: bool
 
@@ -57,9 +57,9 @@ class EntryNumbers:
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentPreview:
-    """Effect of an adjustment on its entry in the newest snapshot. counted: its amount in the metric's unit."""
+    """Effect of an adjustment on its entry in the newest snapshot. usage: its amount in the metric's unit."""
 
-    counted: float
+    usage: float
     target: float | None
     before: EntryNumbers
     after: EntryNumbers
@@ -96,7 +96,7 @@ def get_adjustments_page(*, policy_slug: str, uid: UUID, actor: Actor, before: i
     i = view.require(uid)
     within = view.tree.subtree_mask(i)
     within[view.tree.ancestors(i)] = True
-    lines, following = _lines(view, within, with_revoked=True, before=before, limit=_MOST)
+    lines, following = _lines(view, within, with_revoked=True, before=before, limit=_MOST_ADJUSTMENTS)
     return AdjustmentsPage(view, i, lines, may_adjust(view, i), following)
 
 
@@ -127,13 +127,13 @@ def preview_adjustment(
     if snapshot is None or at < 0:
         raise Conflict("Nothing has been computed for this entry yet: try again in a minute.", code="no_snapshot")
     correction = Correction(uuid4(), entry_uid, wanted.resource, wanted.amount_s, wanted.at.timestamp())
-    counted = _counted(view, [correction])[0]
+    usage = _counted(view, [correction])[0]
     totals = totals_of_reader(snapshot.totals, view.numbers_in_snapshot)
     with conflict_without_algorithm():
-        result = shown_to_reader(view, totals, totals.corrected(at, counted).compute(snapshot.algorithm))
+        result = shown_to_reader(view, totals, totals.corrected(at, usage).compute(snapshot.algorithm))
     values = snapshot.values
     return AdjustmentPreview(
-        counted=counted,
+        usage=usage,
         target=float(values.target[at]) if values.competes[at] else None,
         before=_entry_numbers(view, snapshot, at, values),
         after=_entry_numbers(view, snapshot, at, result),
@@ -157,22 +157,22 @@ def _lines(
             if len(adjustments) > limit:
                 break
     shown = adjustments[:limit]
-    counted = _counted(
+    usage = _counted(
         view,
         [Correction(row.uid, row.entry_uid, row.resource, row.amount_s, row.at.timestamp(), row.note) for row in shown],
     )
-    lines = [_line(view, row, amount) for row, amount in zip(shown, counted, strict=True)]
+    lines = [_line(view, row, amount) for row, amount in zip(shown, usage, strict=True)]
     return lines, shown[-1].pk if len(adjustments) > limit else None
 
 
-def _line(view: PolicyView, row: Adjustment, counted: float) -> AdjustmentLine:
+def _line(view: PolicyView, row: Adjustment, usage: float) -> AdjustmentLine:
     i = view.tree.index_of_uid(row.entry_uid)
     is_active = row.until is None
     return AdjustmentLine(
         adjustment=row,
         path="" if i is None else view.tree.path(i),
         entry_name="" if i is None else view.tree.name[i],
-        counted=counted if is_active and i is not None else 0.0,
+        usage=usage if is_active and i is not None else 0.0,
         is_active=is_active,
         may_revoke=is_active and i is not None and may_adjust(view, i),
     )

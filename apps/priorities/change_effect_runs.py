@@ -66,12 +66,18 @@ DERIVED_STATE = (
 )
 
 KIND = "effect"
-MOST_ENTRIES = 2_000  # of a policy whose effects are computed within the request
-MOST_BUCKETS = 200_000
+MOST_ENTRIES_AT_ONCE = 2_000  # of a policy whose effects are computed within the request
+MOST_EFFECT_BUCKETS = 200_000
 _EVER = datetime(1900, 1, 1, tzinfo=UTC)
 _ATTEMPTS = 3
 _COLUMNS = ("uid", "rank_without", "rank_with", "factor_without", "factor_with")
 State = Literal["ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict", "decided"]
+_COUNT = """
+SELECT count(*) FROM (
+    SELECT FROM usage_bucket WHERE hour_at >= %s LIMIT %s) buckets
+"""
+MOST_MATCHED = 20_000  # accounts that are matched within a request; with more, their present entries are assumed
+_SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +142,12 @@ def get_effect(change_set: ChangeSet, *, at: datetime) -> Effect:
 
 def is_large(policy: Policy, *, at: datetime) -> bool:
     """Whether the policy is too large to compute the effect within a request."""
-    if len(load_tree(policy)) > MOST_ENTRIES:
+    if len(load_tree(policy)) > MOST_ENTRIES_AT_ONCE:
         return True
     since = _from_at(settings_of(policy, policy.head_number), at)
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT, [since, MOST_BUCKETS + 1])
-        return int(cursor.fetchone()[0]) > MOST_BUCKETS
-
-
-_COUNT = """
-SELECT count(*) FROM (
-    SELECT FROM usage_bucket WHERE hour_at >= %s LIMIT %s) buckets
-"""
+        cursor.execute(_COUNT, [since, MOST_EFFECT_BUCKETS + 1])
+        return int(cursor.fetchone()[0]) > MOST_EFFECT_BUCKETS
 
 
 @transaction.atomic
@@ -354,10 +354,6 @@ def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:
 
 def _subject(change_set: ChangeSet) -> str:
     return f"changeset:{change_set.pk}"
-
-
-MOST_MATCHED = 20_000  # accounts that are matched within a request; with more, their present entries are assumed
-_SHOWN = 3
 
 
 def check_groups(review: Review, snapshot: ServedSnapshot, *, sees: Mask) -> Check:

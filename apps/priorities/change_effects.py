@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from apps.accounts.actor import Actor
+from apps.core.cache_sizes import mask_digest
+from apps.core.derived_state import in_memory
 from apps.core.errors import DomainError
+from apps.core.kept_briefly import KeptBriefly
 from apps.engine.algorithms import PriorityResult
 from apps.policies.models import ChangeSet
-from apps.policies.operations.apply import Operation, Outcome, apply_operations
+from apps.policies.operations.apply import Operation, Outcome, apply_operations, digest_of_operations
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import number_or_none
 from apps.policies.tree.stored import load_archived
@@ -20,7 +23,20 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.selectors.trials import simulate_view_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
-_MOST = 200
+DERIVED_STATE = (
+    in_memory(
+        "_effects",
+        holds="moves of ranks by change sets of large trees",
+        key="revision, snapshot, visible entries and operations",
+        inputs="the tree and the usage of the snapshot",
+        range="one reader's rights",
+        ends="a minute",
+    ),
+)
+
+_MOST_FURTHEST_MOVES = 200
+_MANY_ENTRIES = 20_000  # from which on moves are kept between requests: to compute them takes 200 MB of a million
+_effects: KeptBriefly[list[dict[str, Any]] | None] = KeptBriefly(1_000)
 
 
 def simulate_change_set(change_set: ChangeSet, *, actor: Actor) -> list[dict[str, Any]] | None:
@@ -34,6 +50,21 @@ def simulate_change_set(change_set: ChangeSet, *, actor: Actor) -> list[dict[str
 
 def simulate_operations(view: PolicyView, operations: Sequence[Operation]) -> list[dict[str, Any]] | None:
     """As `simulate_change_set`, of unsaved operations."""
+    if view.snapshot is None or len(view.tree) < _MANY_ENTRIES or not view.tree.digest:
+        return _simulate(view, operations)
+    return _effects.get(_key(view, view.snapshot, operations), lambda: _simulate(view, operations), size=1)
+
+
+def _key(view: PolicyView, snapshot: ServedSnapshot, operations: Sequence[Operation]) -> Hashable:
+    return (
+        (view.policy.pk, view.revision, view.tree.digest),
+        (snapshot.snapshot_id, snapshot.as_of, snapshot.computed_at),
+        (mask_digest(view.shows_numbers), mask_digest(view.numbers_in_snapshot)),
+        digest_of_operations(operations),
+    )
+
+
+def _simulate(view: PolicyView, operations: Sequence[Operation]) -> list[dict[str, Any]] | None:
     snapshot, outcome = view.snapshot, _on_head(view, operations)
     if snapshot is None or outcome is None:
         return None
@@ -75,7 +106,7 @@ def _moves(
     in_view = matching_indexes(after, view.tree)
     is_visible = np.where(in_view >= 0, view.shows_numbers[in_view], False)
     moved = np.flatnonzero(is_visible & (compared.is_leaf & ~compared.is_same)[: len(after)])
-    furthest = moved[np.argsort(-np.abs(then.rank[moved] - before.rank[moved]), kind="stable")][:_MOST]
+    furthest = moved[np.argsort(-np.abs(then.rank[moved] - before.rank[moved]), kind="stable")][:_MOST_FURTHEST_MOVES]
     return [
         {
             "entry": str(after.uuid(i)),

@@ -12,11 +12,12 @@ from django.db import connection
 from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
+from apps.core.resource_kinds import kinds_of_object
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.rules.rule_set import load_rule_set
@@ -24,9 +25,10 @@ from apps.policies.access.scope import administers_policies
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.job_charge import JobCharge, JobFacts, charge_of
-from apps.priorities.metering import RATES, JobClassRow, window_of
+from apps.priorities.metering import window_of
 from apps.priorities.own_times import since_by_source
 from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.usage_factors import RATES, JobClassRow
 from apps.usage.models import Overlap, Record, Source
 from apps.usage.open_jobs import known_until_s
 from apps.usage.parsers.base import text_column
@@ -35,8 +37,17 @@ from apps.usage.records.record_keys import job_numbers
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _READS = (Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE, Token.Scope.SELF_READ)
 _NEWEST_OF_SOURCE = 100_000  # bounds the last records that are searched for a source's newest
-_MOST_ACCOUNTS = 1_000
+_MOST_ACCOUNTS_OF_NAME = 1_000
 _OVERLAPS = Overlap.objects.filter(state__in=(Overlap.State.HELD, Overlap.State.DROPPED))
+_OF_JOB = """
+SELECT record.id, record.account_id FROM usage_source AS source
+CROSS JOIN LATERAL (
+    SELECT id, account_id FROM usage_record WHERE source_id = source.id AND job_number = ANY(%(numbers)s::int4[])
+        AND ((job = %(job)s) OR (job = %(array)s AND array_task = %(task)s))
+        AND (%(accounts)s::bigint[] IS NULL OR account_id = ANY(%(accounts)s))
+    ORDER BY id DESC LIMIT 2000) AS record
+WHERE %(source)s IN ('', source.slug) AND source.archived_at IS NULL
+"""
 
 
 @dataclass(frozen=True)
@@ -52,26 +63,21 @@ class ChargedJob:
     _reader: _Reader
 
     @property
-    def path(self) -> str:
-        """Of its entry by the current rules, which are loaded on first use; "" if unmapped."""
-        return self._reader.path_of(self.account)
-
-    @property
-    def entry_path(self) -> str | None:
-        """The path; None if unmapped."""
-        return self.path or None
+    def path(self) -> str | None:
+        """Of its entry by the current rules, which are loaded on first use; None if unmapped."""
+        return self._reader.path_of(self.account) or None
 
     @property
     def policy_slug(self) -> str:
         return self._reader.policy.slug
 
     @property
-    def counted_local(self) -> float | None:
-        return None if self.approach_local is None else self.charge.counted(self.approach_local)
+    def usage_local(self) -> float | None:
+        return None if self.approach_local is None else self.charge.usage(self.approach_local)
 
     @property
-    def counted_global(self) -> float:
-        return self.charge.counted(self.approach_global)
+    def usage_global(self) -> float:
+        return self.charge.usage(self.approach_global)
 
 
 @dataclass(frozen=True)
@@ -232,6 +238,7 @@ def facts_of(record: Record) -> JobFacts:
         known_until_s=known_until_s(record),
         job_class=JobClassRow(known.pk, known.queue, known.partition, known.qos),
         site=record.site,
+        kinds=kinds_of_object(record.kinds),
     )
 
 
@@ -353,7 +360,7 @@ def _candidates(reader: _Reader, *, job: str, source: str, account: str) -> Quer
     if source:
         rows = rows.filter(source__slug=source)
     if account:
-        named = Account.objects.filter(Q(user_name=account) | Q(dn=account)).order_by("pk")[:_MOST_ACCOUNTS]
+        named = Account.objects.filter(Q(user_name=account) | Q(dn=account)).order_by("pk")[:_MOST_ACCOUNTS_OF_NAME]
         rows = rows.filter(account_id__in=[each.pk for each in named if reader.may_read(each)])
     elif not job and not (source and reader.reads_all):
         rows = rows.filter(account_id__in=list(reader.own))
@@ -375,17 +382,6 @@ def _with_ids(rows: QuerySet[Record], job: str, ids: list[int]) -> QuerySet[Reco
     """Those of a job with one of these ids: found by the job's number, because ids have no index of their own."""
     numbers, sources = _numbers_of(job)[1], list(Source.objects.values_list("pk", flat=True))
     return rows.filter(source_id__in=sources, job_number__in=numbers, pk__in=ids)
-
-
-_OF_JOB = """
-SELECT record.id, record.account_id FROM usage_source AS source
-CROSS JOIN LATERAL (
-    SELECT id, account_id FROM usage_record WHERE source_id = source.id AND job_number = ANY(%(numbers)s::int4[])
-        AND ((job = %(job)s) OR (job = %(array)s AND array_task = %(task)s))
-        AND (%(accounts)s::bigint[] IS NULL OR account_id = ANY(%(accounts)s))
-    ORDER BY id DESC LIMIT 2000) AS record
-WHERE %(source)s IN ('', source.slug) AND source.archived_at IS NULL
-"""
 
 
 def _of_job(text: str, source: str, accounts: list[int] | None = None) -> dict[int, int]:

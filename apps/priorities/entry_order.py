@@ -1,4 +1,4 @@
-"""How entries compare with each other, and whether one is on target.
+"""How entries compare with each other.
 
 The order depends on the fields that the algorithm declares. With `vector`, components are integers; with `value`, they
 are unrounded deviations. Any other algorithm has its own order, and only ranks show it.
@@ -18,7 +18,7 @@ from apps.engine import codecs
 from apps.engine.algorithms import Explanation, explanation_of, get_algorithm
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.errors import BadParameter
-from apps.priorities.snapshot_values import F8, Mask, Values
+from apps.priorities.snapshot_values import Mask, Values
 
 _TIE_RELATIVE = 1e-12
 
@@ -111,37 +111,3 @@ def own_numbers(values: Values, entry: int) -> dict[str, float | None]:
         name: float(column.values[entry]) if column.exists is None or column.exists[entry] else None
         for name, column in values.columns.items()
     }
-
-
-State = Literal["over", "under", "on", "idle", "unknown"]
-_EDGE = 1 + 1e-9  # a difference equal to the tolerance is within it, in spite of rounding
-
-
-def slack_of(target: float, tolerance: Mapping[str, Any]) -> float:
-    """Half the width of the band around a target, as a fraction: max(relative · target, points)."""
-    return float(max(tolerance["relative"] * target, tolerance["points"] / 100))
-
-
-def is_on_target(actual: float, target: float, slack: float) -> bool:
-    """Whether a fraction is within the band around its target. States and forecasts mean this by "on target"."""
-    return abs(actual - target) <= slack * _EDGE
-
-
-def state_of(
-    *, target: float | None, actual: float | None, has_usage: bool, has_demand: bool, tolerance: Mapping[str, Any]
-) -> State:
-    """State of an entry: on target within max(relative · target, points); idle with a target but no usage or demand."""
-    if target is None or actual is None:
-        return "unknown"
-    if not has_usage and not has_demand and target > 0:
-        return "idle"
-    if is_on_target(actual, target, slack_of(target, tolerance)):
-        return "on"
-    return "over" if actual > target else "under"
-
-
-def out_of_tolerance(target: F8, actual: F8, *, is_idle: Mask, tolerance: Mapping[str, Any]) -> Mask:
-    """Which entries are over or under their target, (n,)."""
-    allowed = np.maximum(tolerance["relative"] * target, tolerance["points"] / 100)
-    outside: Mask = ~is_idle & (np.abs(actual - target) > allowed * _EDGE)
-    return outside

@@ -6,9 +6,9 @@ rules: a job that matches one rule by its queue and another by its QOS gets both
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,120 +18,16 @@ from apps.core.errors import Invalid
 from apps.engine import decay
 from apps.engine.decay_functions import BUCKET_S, DECAY_FUNCTIONS
 from apps.engine.slurm_charge import PeriodCharge
+from apps.priorities.usage_factors import F8, I8, UNIT_AMOUNTS, WEIGHTED, JobClassRow, weighted_amounts
 from apps.usage.arrays import OpenRecords, UsageArrays
 from apps.usage.own_times import EndedRecords
 
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.int64]
-
-# Inputs of a metric: the column of a bucket, and the column of an open job that holds its rate per second.
-RATES = {"cpu_s": "cpus", "gpu_s": "gpus", "mem_gb_s": "mem_gb", "node_s": "nodes", "billing": "billing"}
-CLASS_NAMES = ("queue", "partition", "qos")
-
-
-class JobClassRow(NamedTuple):
-    """A job class (queue, partition and QOS) that a metric may have a factor for."""
-
-    id: int
-    queue: str
-    partition: str
-    qos: str
-
-
-def weighted_amounts(
-    rows: UsageArrays | OpenRecords | EndedRecords, *, metric: Mapping[str, Any], classes: Mapping[int, JobClassRow]
-) -> F8:
-    """Amount of each row in the policy's metric, before decay: of buckets in total, of jobs per second.
-
-    Raises ValueError if the rows were loaded without a resource that the metric weights.
-    """
-    missing = set(weighted_resources(metric)) - set(rows.resources if isinstance(rows, UsageArrays) else RATES)
-    if missing:
-        raise ValueError(f"Usage was loaded without {', '.join(sorted(missing))}.")
-    total = np.zeros(len(rows.account_id))
-    for resource, rate in RATES.items():
-        weight = metric["weights"].get(resource, 0.0)
-        if weight:
-            total += weight * getattr(rows, resource if isinstance(rows, UsageArrays) else rate)
-    total = total * class_factors(rows.job_class_id, classes, metric["class_factors"])
-    if metric["site_factors"] and len(total):
-        total = total * site_factors(rows.site_code, rows.sites, metric["site_factors"])
-    return total
-
-
-def weighted_resources(metric: Mapping[str, Any]) -> list[str]:
-    """Resources that have a weight in the metric."""
-    return [resource for resource in RATES if metric["weights"].get(resource, 0.0)]
-
-
-_UNITS = {"cpu_s": "core_s", "gpu_s": "gpu_s", "mem_gb_s": "mem_gb_s", "node_s": "node_s", "billing": "billing_s"}
-CORE_S, WEIGHTED = "core_s", "weighted_s"
-UNITS = (*_UNITS.values(), WEIGHTED)
-
-
-def unit_of_usage(metric: Mapping[str, Any]) -> str:
-    """The stable name of a metric's unit; `weighted_s` unless it is one resource with weight 1."""
-    counted = {name: weight for name, weight in metric["weights"].items() if weight}
-    return _UNITS[next(iter(counted))] if list(counted.values()) == [1.0] else WEIGHTED
-
-
-def class_rules(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rules that match a class: each of queue, partition and QOS is equal or empty."""
-    return [rule for rule in factors if all(rule[name] in ("", getattr(row, name)) for name in CLASS_NAMES)]
-
-
-def unmatched_factors(factors: Sequence[Mapping[str, Any]], classes: Iterable[JobClassRow]) -> list[Mapping[str, Any]]:
-    """Rules that match no known class; probably a name is misspelt."""
-    left = list(factors)
-    for row in classes:
-        fit = class_rules(row, left)
-        left = [rule for rule in left if rule not in fit]
-        if not left:
-            break
-    return left
-
-
-def class_factor(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> float:
-    """Product of the factors of all matching rules, in their order; 1 without any."""
-    product = 1.0
-    for rule in class_rules(row, factors):
-        product *= rule["factor"]
-    return product
-
-
-def class_factors(ids: I8, classes: Mapping[int, JobClassRow], factors: Sequence[Mapping[str, Any]]) -> F8:
-    """Factor of the class of each row."""
-    if not factors or not len(ids):
-        return np.ones(len(ids))
-    distinct, index = np.unique(ids, return_inverse=True)
-    return np.array([class_factor(classes[class_id], factors) for class_id in distinct.tolist()])[index]
-
-
-def site_names(metric: Mapping[str, Any]) -> tuple[str, ...]:
-    """Sites that have a factor; usage must be loaded with their codes."""
-    return tuple(factor["site"] for factor in metric["site_factors"])
-
-
-def site_factor(site: str, factors: Sequence[Mapping[str, Any]]) -> float:
-    """Factor of a site, by the name in its records; 1 without a rule or a name."""
-    return next((float(factor["factor"]) for factor in factors if factor["site"] == site), 1.0)
-
-
-def site_factors(code: I8 | None, sites: Sequence[str], factors: Sequence[Mapping[str, Any]]) -> F8:
-    """Factor of the site of each row. code: 1 for the first of `sites`, 0 for a site that isn't listed.
-
-    Raises ValueError if usage was loaded without the code of a site that has a factor.
-    """
-    missing = {factor["site"] for factor in factors} - set(sites)
-    if missing or code is None:
-        raise ValueError(f"Usage was loaded without the sites {', '.join(sorted(missing))}.")
-    of_code = np.array([1.0, *(site_factor(site, factors) for site in sites)])
-    return of_code[code]
-
-
+UNITS = (*UNIT_AMOUNTS.values(), WEIGHTED)
 HOUR_S = BUCKET_S
-
 APPROACHES = ("historical", "active", "predictive")  # each includes all usage of the one before
+
+# Usage of that age counts by the hour: 2⁻¹⁶ of a deviation of at most an hour's decay is below a millionth.
+_OWN_TIMES_HALF_LIVES = 16
 
 
 @dataclass(frozen=True)
@@ -160,12 +56,14 @@ def window_of(settings: Mapping[str, Any]) -> decay.Window:
     if not has_known_decay(settings):
         message = _("This version doesn’t have the decay function “%(name)s”: choose another in the usage window.")
         raise Invalid(message % {"name": settings["aging"]}, code="no_decay_function")
-    return decay.Window(settings["length_s"], settings["aging"], settings)
+    reset, zone = settings.get("reset"), settings.get("reset_zone") or "UTC"
+    return decay.Window(settings["length_s"], settings["aging"], settings, reset=reset, reset_zone=zone)
 
 
 @dataclass(frozen=True, eq=False)
 class AccountUsage:
-    """Usage of each account by source in the policy's metric: one array (accounts, sources) for each approach.
+    """Usage of each account by source in the policy's metric: one array (accounts, sources) for each approach, in which
+    the accounts of one source follow each other in memory.
 
     has_demand: (accounts,), whether the account has a running or waiting job. demand_core_s: (accounts,), core-seconds
     requested by its waiting jobs; a job without a requested time adds 0.
@@ -190,10 +88,6 @@ class RecordedUsage:
     sources: Sequence[SourceRow]
     classes: Mapping[int, JobClassRow]
     ended: EndedRecords | None = None
-
-
-# Usage of that age counts by the hour: 2⁻¹⁶ of a deviation of at most an hour's decay is below a millionth.
-_OWN_TIMES_HALF_LIVES = 16
 
 
 def own_times_reach_s(window: decay.Window) -> float | None:
@@ -221,14 +115,14 @@ def usage_of_accounts(
     """
     usage, opened, account_ids = recorded.usage, recorded.opened, recorded.account_ids
     source_ids = np.array(sorted(source.id for source in recorded.sources), dtype=np.int64)
-    shape = (len(account_ids), len(source_ids))
+    shape = (len(source_ids), len(account_ids))
 
     def cells(accounts: I8, of_sources: I8) -> I8:
-        return indexes_in(account_ids, accounts) * shape[1] + indexes_in(source_ids, of_sources)
+        return indexes_in(source_ids, of_sources) * shape[1] + indexes_in(account_ids, accounts)
 
     def gather(cell: I8, amount: F8) -> F8:
         sums: F8 = np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).astype(np.float64, copy=False)
-        return sums.reshape(shape)
+        return sums.reshape(shape).T
 
     ended = recorded.ended if window.charges_by_period else None
     if ended is not None:

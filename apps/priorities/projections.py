@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from uuid import UUID
 
 from apps.core.plugins import PluginConfig, plugins
@@ -98,4 +99,9 @@ def draft_projections_of(view: DraftView, rows: Sequence[DraftRow]) -> Mapping[U
 
 def projects_drafts() -> bool:
     """Whether an installed plug-in projects entries of drafts."""
-    return any(type(plugin).draft_projections is not PluginConfig.draft_projections for plugin in plugins())
+    return _one_projects_drafts(plugins())
+
+
+@cache
+def _one_projects_drafts(installed: tuple[PluginConfig, ...]) -> bool:
+    return any(type(plugin).draft_projections is not PluginConfig.draft_projections for plugin in installed)

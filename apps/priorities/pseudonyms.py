@@ -14,10 +14,11 @@ from typing import Any
 from django.db import connection, transaction
 
 from apps.accounts import audit_log as audit
-from apps.accounts.account_ids import AccountKey, pseudonymous
+from apps.accounts.account_keys import AccountKey, pseudonymous
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.plugins import plugins
 from apps.mapping.models import Attachment
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rule_set
@@ -111,11 +112,16 @@ def _pseudonymise(
     pks = Policy.all_objects.order_by("pk").values_list("pk", flat=True)
     policies = [lock_policy(pk, also_archived=True) for pk in pks]
     n_places = sum(_attach_to_entries(policy, accounts, reason, at, actor) for policy in policies)
+    pseudonyms: dict[tuple[str, str], str] = {}  # by namespace and user name
     for account in accounts:
-        for name, value in pseudonymous(_key_of(account))._asdict().items():
+        hidden = pseudonymous(_key_of(account))
+        if account.user_name:
+            pseudonyms[account.namespace, account.user_name] = hidden.user_name
+        for name, value in hidden._asdict().items():
             setattr(account, name, value)
         account.is_pseudonym, account.person = True, None
         account.save(update_fields=["user_name", "dn", "is_pseudonym", "person"])
+    _hide_elsewhere(pseudonyms)
     namespace = str(wanted["namespace"])
     counts = {"accounts": len(accounts), "places": n_places, "namespace": namespace, "held_back": n_held_back}
     audit.record(
@@ -127,6 +133,15 @@ def _pseudonymise(
         details={**counts, **details},
     )
     return Hidden(len(accounts), n_places, n_held_back)
+
+
+def _hide_elsewhere(pseudonyms: Mapping[tuple[str, str], str]) -> None:
+    """Let plug-ins hide these names, unless another account of the namespace keeps its own."""
+    named = Account.objects.filter(is_pseudonym=False, user_name__in={name for _namespace, name in pseudonyms})
+    kept = set(named.values_list("namespace", "user_name"))
+    gone = {key: pseudonym for key, pseudonym in pseudonyms.items() if key not in kept}
+    for plugin in plugins() if gone else ():
+        plugin.names_hidden(gone)
 
 
 def _attach_to_entries(policy: Policy, accounts: Sequence[Account], reason: str, at: datetime, actor: Actor) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -133,10 +132,6 @@ def _summed(compared: Comparison, after: TreeColumns, seen: Mask) -> RankEffect:
     places = (before_rank - after_rank)[:n]
     n_leaves, n_moved = leaves.astype(np.int64), (leaves & is_moved[:n]).astype(np.int64)
     fewest, most = np.where(leaves, places, _NONE), np.where(leaves, places, -_NONE)
-    for lo, hi in reversed(list(pairwise(after.level_starts[1:]))):
-        above = after.parent[lo:hi]
-        np.add.at(n_leaves, above, n_leaves[lo:hi])
-        np.add.at(n_moved, above, n_moved[lo:hi])
-        np.minimum.at(fewest, above, fewest[lo:hi])
-        np.maximum.at(most, above, most[lo:hi])
+    for combine, numbers in ((np.add, n_leaves), (np.add, n_moved), (np.minimum, fewest), (np.maximum, most)):
+        after.combine_up(combine, numbers)
     return RankEffect(after, int(is_moved.sum()), (n_leaves, n_moved, fewest, most))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from apps.engine.target_state import State
 from apps.policies.settings import PolicySettings
-from apps.priorities.entry_order import State
 from apps.priorities.moments import LocalOnly, Moment
 
 

@@ -10,9 +10,11 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError
 from apps.engine.algorithms.inputs import prepare
+from apps.engine.target_state import State, state_of
 from apps.policies.models import ChangeSet, Revision
 from apps.policies.operations.apply import Operation, apply_operations
-from apps.policies.requests.inbox import OPEN, target_of
+from apps.policies.requests.inbox import OPEN
+from apps.policies.requests.requested_shares import target_of
 from apps.policies.requests.share_requests import (
     RequestedShares,
     RequestState,
@@ -23,10 +25,9 @@ from apps.policies.requests.share_requests import (
 from apps.policies.settings import PolicySettings, tolerance_at
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.change_effects import simulate_change_set
-from apps.priorities.entry_order import State, state_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 
-MOST_GIVERS = 3
+MOST_EVIDENCE_GIVERS = 3
 MOST_RANKED_AT_ONCE = 20_000  # entries of a policy up to which ranks are computed within the request
 
 
@@ -95,8 +96,8 @@ def get_request_evidence(change_set: ChangeSet, *, actor: Actor, with_ranks: boo
         now=_now(view, row) if is_open else None,
         target_after=target_after,
         state_after=_state(view, i, row, target_after),
-        givers=givers[:MOST_GIVERS],
-        n_more_givers=max(len(givers) - MOST_GIVERS, 0),
+        givers=givers[:MOST_EVIDENCE_GIVERS],
+        n_more_givers=max(len(givers) - MOST_EVIDENCE_GIVERS, 0),
         n_sooner=sooner,
         n_later=later,
         revision=Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first(),

@@ -38,8 +38,8 @@ DERIVED_STATE = (
 Settings = Mapping[str, Any]
 F8 = npt.NDArray[np.float64]
 T = TypeVar("T")
-_MOST_CACHED = 256
-_MOST_BYTES = 256 * 1024**2
+_MOST_CACHED_ROUNDINGS = 256
+_MOST_ROUNDED_BYTES = 256 * 1024**2
 
 
 def _n_bytes(value: Any) -> int:
@@ -47,7 +47,9 @@ def _n_bytes(value: Any) -> int:
     return sum(each.nbytes for each in value if isinstance(each, np.ndarray)) if isinstance(value, tuple) else 0
 
 
-_cache: LRUCache[tuple[Any, ...], Any] = LRUCache(_MOST_BYTES, getsizeof=sized(_MOST_BYTES, _MOST_CACHED, _n_bytes))
+_cache: LRUCache[tuple[Any, ...], Any] = LRUCache(
+    _MOST_ROUNDED_BYTES, getsizeof=sized(_MOST_ROUNDED_BYTES, _MOST_CACHED_ROUNDINGS, _n_bytes)
+)
 _lock = Lock()
 
 

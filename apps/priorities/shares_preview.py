@@ -10,13 +10,13 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.policies.operations.apply import tree_after
 from apps.policies.operations.taken_shares import change_operations
-from apps.policies.settings import refuse_unsuitable_tree
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.priorities.projections import Projection, projections_of
 from apps.priorities.rank_effect import RankEffect, RankMoves, rank_effect
 from apps.priorities.records import EntryRow
 from apps.priorities.selectors.rows import open_view
 
-_MOST_ROWS = 200
+_MOST_PREVIEW_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PreviewRow:
 
     @property
     def target_shift(self) -> float:
-        """Change of the target, in fractions of the parent; 0 where one of both doesn't exist."""
+        """Change of the target, in fractions of the whole; 0 where one of both doesn't exist."""
         if self.before.target is None or self.after.target is None:
             return 0.0
         return self.after.target - self.before.target
@@ -51,15 +51,17 @@ class PreviewRow:
 
 @dataclass(frozen=True)
 class SharesPreview:
-    """The changed entry and its siblings. base_revision: the revision that would be changed.
+    """The changed entry and its siblings. whole: the entry of which their targets are parts: their parent, or above one
+    that inherits its shares. base_revision: the revision that would be changed.
 
     ranks: None before a change, without a snapshot, and where the algorithm doesn't fit.
     """
 
-    parent: EntryRow
+    whole: EntryRow
     rows: Sequence[PreviewRow]
     base_revision: int
     ranks: RankEffect | None
+    settings: PolicySettings
 
     @property
     def changed(self) -> PreviewRow:
@@ -84,9 +86,9 @@ def preview_shares(
         after = replace(view, tree=tree)
     parent = max(int(view.tree.parent[changed]), 0)
     siblings = view.visible_children(parent) if changed else [changed]
-    if changed in siblings[_MOST_ROWS:]:
+    if changed in siblings[_MOST_PREVIEW_ROWS:]:
         siblings = [changed, *siblings]
-    indices = siblings[:_MOST_ROWS]
+    indices = siblings[:_MOST_PREVIEW_ROWS]
     uids = [view.tree.uuid(i) for i in indices]
     ranks = None if after is view else rank_effect(view, after.tree)
     projected = projections_of(view, uids)
@@ -102,4 +104,4 @@ def preview_shares(
         )
         for i, uid in zip(indices, uids, strict=True)
     ]
-    return SharesPreview(view.row(parent), rows, view.revision, ranks)
+    return SharesPreview(view.row(view.tree.whole_of(changed)), rows, view.revision, ranks, view.settings)

@@ -14,17 +14,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
+from agent.site_commands import CONFIG, PARTITIONS, text_of
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
+from apps.engine.calendar_resets import RESETS
 from apps.policies.formats.escaped_lines import logical_lines, plain_line
 from apps.priorities.slurm_qos import COMMAND as QOS_COMMAND
 from apps.priorities.slurm_qos import class_factors, is_cut_off, read_usage_factors
 from apps.usage.parsers.slurm_billing import MAX_TRES, MAX_TRES_GRES, BillingWeights, read_weights
 
-MOST_BYTES = 4 * 2**20
-_MOST_SHOWN = 200
+MOST_SLURM_CONFIG_BYTES = 4 * 2**20
+_LONGEST_SHOWN_VALUE = 200
 _MOST_TIME_DIGITS = 12  # of seconds since 1970
 _PAIR = re.compile(r"\s*([A-Za-z]\w*)\s*=\s*(.*?)\s*")
 _VALUE = re.compile(r'"([^"]*)"|(\S*)')
@@ -43,6 +46,24 @@ CALC_PERIOD_S, HALF_LIFE_S = 300, 604_800  # Slurm's defaults
 CHARGES_RUNNING: Mapping[str, str] = {"local": "active", "global": "active"}
 
 Json = dict[str, Any]
+
+_OTHERS: Mapping[str, Callable[[], str]] = {
+    "PriorityWeightFairShare": lambda: _("Stays in Slurm: it weights the factor within a job’s priority."),
+    "PrioritySiteFactorPlugin": lambda: _("Stays in Slurm."),
+}
+_RELEVANT = frozenset(
+    {
+        "clustername",
+        "prioritytype",
+        "priorityflags",
+        "prioritydecayhalflife",
+        "prioritycalcperiod",
+        "priorityusageresetperiod",
+        "fairsharedampeningfactor",
+        "accountingstorageenforce",
+        *map(str.lower, _OTHERS),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -106,7 +127,7 @@ class _Read:
 
     def note(self, name: str, meaning: str, *, is_carried: bool = True) -> None:
         value = self.values.get(name.lower(), ("", 0))[0]
-        self.lines.append(ConfigLine(name, value[:_MOST_SHOWN], meaning, is_carried))
+        self.lines.append(ConfigLine(name, value[:_LONGEST_SHOWN_VALUE], meaning, is_carried))
 
     def missing(self, name: str, meaning: str, command: str) -> None:
         """List a setting that isn't known, with the command that prints it."""
@@ -127,7 +148,7 @@ def read_slurm_config(text: str) -> SlurmConfig:
         message = _("PriorityType is missing: send the whole output of scontrol show config.")
         if config.included:
             message += " " + _("It also has what %(files)s says.") % {
-                "files": ", ".join(name for name, _line in config.included)[:_MOST_SHOWN]
+                "files": ", ".join(name for name, _line in config.included)[:_LONGEST_SHOWN_VALUE]
             }
         raise Invalid(message, code="no_slurm_config", fields=[FieldProblem("PriorityType", "is missing")])
     settings = {"algorithm": _algorithm(config), "window": _window(config), "metric": _metric(config)}
@@ -148,9 +169,9 @@ def read_slurm_config(text: str) -> SlurmConfig:
 
 def _read(text: str) -> _Read:
     """Read lines as Slurm does: keys in any letter case, the last of equal ones counts, one option per line."""
-    config = _Read(usage_factors=read_usage_factors(text[:MOST_BYTES]))
+    config = _Read(usage_factors=read_usage_factors(text[:MOST_SLURM_CONFIG_BYTES]))
     partition, is_block, default = "", False, ""
-    for number, raw in logical_lines(text[:MOST_BYTES]):
+    for number, raw in logical_lines(text[:MOST_SLURM_CONFIG_BYTES]):
         line = plain_line(raw)
         begins = _PARTITION.match(line)
         if begins:
@@ -264,27 +285,39 @@ def _damped(config: _Read, name: str) -> Json:
 def _window(config: _Read) -> Json:
     half_life_s = config.duration_s("PriorityDecayHalfLife", HALF_LIFE_S)
     period_s = config.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
-    resets = config.value("PriorityUsageResetPeriod")
-    if resets:
-        meaning = _("No counterpart: usage is not set to zero at fixed dates. A window length comes nearest.")
-        config.note("PriorityUsageResetPeriod", meaning, is_carried=False)
+    reset = _reset(config)
     if not half_life_s:
         config.note("PriorityDecayHalfLife", _("Usage does not decay; the window has no end."))
-        return {"aging": "none", "length_s": None}
+        return {"aging": "none", "length_s": None, **reset}
     config.note("PriorityDecayHalfLife", _("Decay function Slurm, with 0.693 for ln 2; the window has no end."))
     config.note("PriorityCalcPeriod", _("Each job is charged by its own times, period by period, as Slurm does it."))
     window: Json = {"aging": "slurm", "length_s": None, "half_life_s": half_life_s, "calc_period_s": period_s}
-    return {**window, "phase_s": _phase_s(config, period_s)}
+    return {**window, "phase_s": _phase_s(config, period_s), **reset}
+
+
+def _reset(config: _Read) -> Json:
+    """The calendar that sets usage to zero; empty for none, and for NOW, which does it once when Slurm starts."""
+    period = config.value("PriorityUsageResetPeriod").lower()
+    if not period:
+        return {}
+    if period not in RESETS:
+        meaning = _("Not carried over: usage is set to zero once, when Slurm reads its configuration.")
+        config.note("PriorityUsageResetPeriod", meaning, is_carried=False)
+        return {}
+    zone = settings.TIME_ZONE
+    meaning = _("Usage is set to zero at the calendar’s midnights in the site’s time zone, %(zone)s.") % {"zone": zone}
+    config.note("PriorityUsageResetPeriod", meaning)
+    return {"reset": period, "reset_zone": zone}
 
 
 def _phase_s(config: _Read, period_s: int) -> int:
-    """When a period starts: a second after the controller. 0 if that isn't known.
+    """When a period starts: a second after the controller, from 1 to a whole period. 0 if that isn't known.
 
     The controller's time has no zone, so periods must divide the quarter hours by which zones differ.
     """
     if not period_s:
         return 0
-    text, boot_s, command = config.value("BOOT_TIME"), 0.0, "scontrol show config"
+    text, boot_s, command = config.value("BOOT_TIME"), 0.0, text_of(CONFIG)
     since_1970 = read_whole(text, _MOST_TIME_DIGITS)
     if since_1970 is not None:
         boot_s = float(since_1970)
@@ -297,7 +330,7 @@ def _phase_s(config: _Read, period_s: int) -> int:
         config.missing("BOOT_TIME", _("Periods start at whole multiples of PriorityCalcPeriod"), command)
         return 0
     config.note("BOOT_TIME", _("A period starts there. A restart of slurmctld moves usage by less than one period."))
-    return int(boot_s + 1) % period_s
+    return int(boot_s) % period_s + 1
 
 
 def _metric(config: _Read) -> Json:
@@ -307,13 +340,13 @@ def _metric(config: _Read) -> Json:
     """
     meaning = _("Billing is computed exactly where a log is imported with this configuration; Slurm’s records cut it.")
     for partition, weights in sorted(config.weights.items()):
-        config.lines.append(ConfigLine(f"TRESBillingWeights ({partition})", weights[:_MOST_SHOWN], meaning))
+        config.lines.append(ConfigLine(f"TRESBillingWeights ({partition})", weights[:_LONGEST_SHOWN_VALUE], meaning))
     if config.weights:
         config.note("AccountingStorageTRES", _("Usage counts billing units."))
     elif config.has_partitions:
         config.note("AccountingStorageTRES", _("Usage counts CPU seconds: no partition has TRESBillingWeights."))
     else:
-        config.missing("TRESBillingWeights", _("Usage counts CPU seconds"), "scontrol show partition")
+        config.missing("TRESBillingWeights", _("Usage counts CPU seconds"), text_of(PARTITIONS))
     metric: Json = {"weights": {"billing" if config.weights else "cpu_s": 1.0}}
     if config.usage_factors is None:
         config.missing("UsageFactor", _("Each QOS counts once"), QOS_COMMAND)
@@ -323,14 +356,16 @@ def _metric(config: _Read) -> Json:
             config.missing(f"UsageFactor ({name})", _("This QOS counts once"), QOS_COMMAND)
         elif factor != 1.0:
             meaning = _("Usage of this QOS counts %(factor)s times.") % {"factor": f"{factor:g}"}
-            config.lines.append(ConfigLine(f"UsageFactor ({name})"[:_MOST_SHOWN], f"{factor:g}", meaning))
+            config.lines.append(ConfigLine(f"UsageFactor ({name})"[:_LONGEST_SHOWN_VALUE], f"{factor:g}", meaning))
     return {**metric, "class_factors": class_factors(config.usage_factors)}
 
 
 def _note_included(config: _Read) -> None:
     for name, line in config.included:
         meaning = _("Not read (line %(line)s): send the output of scontrol show config, which has its values.")
-        config.lines.append(ConfigLine("Include", name[:_MOST_SHOWN], meaning % {"line": line}, is_carried=False))
+        config.lines.append(
+            ConfigLine("Include", name[:_LONGEST_SHOWN_VALUE], meaning % {"line": line}, is_carried=False)
+        )
 
 
 def _note_others(config: _Read) -> None:
@@ -341,22 +376,3 @@ def _note_others(config: _Read) -> None:
     for name, meaning in _OTHERS.items():
         if config.value(name) not in ("", "0"):
             config.note(name, meaning(), is_carried=False)
-
-
-_OTHERS: Mapping[str, Callable[[], str]] = {
-    "PriorityWeightFairShare": lambda: _("Stays in Slurm: it weights the factor within a job’s priority."),
-    "PrioritySiteFactorPlugin": lambda: _("Stays in Slurm."),
-}
-_RELEVANT = frozenset(
-    {
-        "clustername",
-        "prioritytype",
-        "priorityflags",
-        "prioritydecayhalflife",
-        "prioritycalcperiod",
-        "priorityusageresetperiod",
-        "fairsharedampeningfactor",
-        "accountingstorageenforce",
-        *map(str.lower, _OTHERS),
-    }
-)

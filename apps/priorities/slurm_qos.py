@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-COMMAND = "sacctmgr -P show qos format=Name,UsageFactor"
+from agent import site_commands
+
+COMMAND = site_commands.text_of(site_commands.QOS)
 DUMPED = re.compile(r"QOS - '")  # since 25.05 a dump begins with these
 _DUMPED_NAME = re.compile(r"QOS - '([^']*)'")
 _DUMPED_FACTOR = re.compile(r":UsageFactor='?([^:']+)", re.IGNORECASE)

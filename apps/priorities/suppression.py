@@ -27,6 +27,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 
 SMALLEST_GROUP = 5
 LARGEST_PART = 0.8
+F8 = npt.NDArray[np.float64]
 
 
 def is_large_enough(n_active: npt.ArrayLike, used: npt.ArrayLike, largest: npt.ArrayLike, *, smallest: int) -> Mask:
@@ -132,6 +133,3 @@ def _safe_candidates(
         if is_large_enough(n_active, used, largest, smallest=smallest).all():
             return candidates[order[n_hidden:]]
     return candidates[:0]
-
-
-F8 = npt.NDArray[np.float64]

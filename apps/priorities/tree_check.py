@@ -82,7 +82,7 @@ def _bits_needed_sentence(check: TreeCheck) -> str:
     if check.same_ranks_bits is None or check.distinct_bits is None:
         return safe_bits_text(check.same_ranks_bits)
     values = {"distinct": check.distinct_bits, "bits": check.same_ranks_bits}
-    return _("2^%(distinct)s keeps all users distinct; 2^%(bits)s keeps all exact ranks.") % values
+    return _("With %(distinct)s bits no two users tie by rounding, with %(bits)s bits all ranks are exact.") % values
 
 
 def _job_sentence(check: TreeCheck) -> str:
@@ -90,7 +90,8 @@ def _job_sentence(check: TreeCheck) -> str:
     if check.job_bits is None:
         return _("A job of %(job)s %(unit)s is visible on no level.") % job
     texts = [
-        _("A job of %(job)s %(unit)s is visible from %(bits)s bits on every level where it is visible at all.") % job
+        _("A job of %(job)s %(unit)s changes a component from %(bits)s bits on, on each level where one can show it.")
+        % job
         if check.n_unseen
         else _("A job of %(job)s %(unit)s is visible on every level from %(bits)s bits.") % job
     ]

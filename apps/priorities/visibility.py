@@ -27,6 +27,7 @@ from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.document_merge import indexes_of
+from apps.priorities.metering import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -47,8 +48,8 @@ F8 = npt.NDArray[np.float64]
 _STORED_WITHIN = timedelta(minutes=10)  # by then snapshots computed before midnight are stored
 _DAYS_BEFORE = 3
 _SLACK_S = 7200.0  # usage is stored by the hour: its age is known to an hour at both instants
-_LEAST = 1e-9  # relative to usage: a smaller difference is rounding error
-_MOST_CACHED = 16
+_LEAST_REST_PART = 1e-9  # relative to usage: a smaller difference is rounding error
+_MOST_CACHED_SIGHTS = 16
 
 
 def daily_snapshot_before(policy: Policy, at: datetime) -> int | None:
@@ -88,7 +89,7 @@ class _AmountsCache:
         amounts = self._known.get(key)
         if amounts is None:
             amounts = self._known[key] = _amounts(policy, snapshot)
-            while len(self._known) > _MOST_CACHED:
+            while len(self._known) > _MOST_CACHED_SIGHTS:
                 self._known.popitem(last=False)
         return amounts
 
@@ -118,7 +119,9 @@ def own_usage(snapshot: ServedSnapshot) -> F8:
     for level in tree.engine_tree().levels:
         below[level.parents] = np.add.reduceat(values.usage[level.lo : level.hi], level.starts)
     is_leaf = tree.n_children == 0
-    beside = np.where(values.group_usage - below > _LEAST * values.group_usage, values.group_usage - below, 0.0)
+    beside = np.where(
+        values.group_usage - below > _LEAST_REST_PART * values.group_usage, values.group_usage - below, 0.0
+    )
     own: F8 = np.where(is_leaf, values.usage, beside)
     return own
 
@@ -130,12 +133,22 @@ def _counts_alike(left: PolicySettings, right: PolicySettings) -> bool:
 def _added_usage(now: ServedSnapshot, before: ServedSnapshot) -> F8:
     """Usage added, or removed other than by decay, between two snapshots, (n,); 0 if within rounding error."""
     own, was = own_usage(now), _usage_in_tree(own_usage(before), before.tree, now.tree)
+    if _is_reset_between(now, before):
+        return own
     least, most = _decay_bounds(now.settings, (now.as_of - before.as_of).total_seconds())
     grown = own - most * was
     shrunk = least * was - own
-    growth = np.where(grown > _LEAST * own, own - (least + most) / 2 * was, 0.0)
-    added: F8 = np.where(shrunk > _LEAST * was, shrunk, np.maximum(growth, 0.0))
+    growth = np.where(grown > _LEAST_REST_PART * own, own - (least + most) / 2 * was, 0.0)
+    added: F8 = np.where(shrunk > _LEAST_REST_PART * was, shrunk, np.maximum(growth, 0.0))
     return added
+
+
+def _is_reset_between(now: ServedSnapshot, before: ServedSnapshot) -> bool:
+    """Whether the calendar has set usage to zero since the earlier snapshot: all that counts now was added."""
+    if not now.settings.window.get("reset"):
+        return False
+    reset_s = window_of(now.settings.window).last_reset_s(now.as_of.timestamp())
+    return reset_s is not None and reset_s > before.as_of.timestamp()
 
 
 def _decay_bounds(counted: PolicySettings, passed_s: float) -> tuple[float, float]:

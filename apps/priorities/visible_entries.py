@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from apps.accounts.account_ids import canonical
+from apps.accounts.account_keys import canonical
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.mapping.permissions import own_keys

@@ -13,7 +13,7 @@ from apps.runs.models import BackupMark
 
 EVERY = timedelta(days=1)
 LATE_AFTER = 2 * EVERY  # the second in a row has failed by then
-_LONGEST_ERROR = 500  # characters
+_LONGEST_BACKUP_ERROR = 500  # characters
 
 
 def backup_mark() -> BackupMark | None:
@@ -23,7 +23,7 @@ def backup_mark() -> BackupMark | None:
 
 def note_schedule(at: datetime) -> None:
     """A first backup is late some time after the schedule began, not at once."""
-    BackupMark.objects.get_or_create(pk=BackupMark.ONLY, defaults={"since_at": at})
+    BackupMark.objects.bulk_create([BackupMark(pk=BackupMark.ONLY, since_at=at)], ignore_conflicts=True)
 
 
 def note_success(at: datetime) -> None:
@@ -32,7 +32,7 @@ def note_success(at: datetime) -> None:
 
 def note_failure(error: str) -> None:
     marks = BackupMark.objects.filter(pk=BackupMark.ONLY)
-    marks.update(n_failures=F("n_failures") + 1, error=" ".join(error.split())[:_LONGEST_ERROR])
+    marks.update(n_failures=F("n_failures") + 1, error=" ".join(error.split())[:_LONGEST_BACKUP_ERROR])
 
 
 def forget_backups() -> None:

@@ -362,7 +362,7 @@ def _work(run: Run, lease: Lease, handler: Handler | None) -> None:
         with Heartbeat(lease):
             result = (handler or handler_of(run.kind))(run, lease)
         if not lease.finished:
-            finish_run(lease=lease, result=result, at=lease.clock())
+            lease.finish(result, lease.clock())
     except LeaseLost:
         logger.warning("Run %s was taken over; the rest of this worker's results is dropped.", lease.run_id)
     except WorkerStops:
@@ -383,10 +383,6 @@ def _work(run: Run, lease: Lease, handler: Handler | None) -> None:
         fail_run(lease=lease, error=error, at=lease.clock())
     with contextlib.suppress(DatabaseError, InterfaceError):
         _send_held_back(run, lease.clock())
-
-
-def finish_run(*, lease: Lease, result: Mapping[str, Any], at: datetime) -> None:
-    lease.finish(result, at)
 
 
 def fail_run(*, lease: Lease, error: Exception, at: datetime) -> None:

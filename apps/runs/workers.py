@@ -60,7 +60,7 @@ def are_working(at: datetime) -> bool:
 
 def silent_workers(at: datetime) -> SilentWorkers | None:
     """None while workers are alive. Before their first contact, only waiting runs show that they are missing."""
-    patience = _patience()
+    patience = timedelta(seconds=max(settings.FAIRSHARE_LEASE_S, _MISSED_SWEEPS * settings.FAIRSHARE_SWEEP_S))
     late = Q(due_at__lt=at - patience) & ~Q(kind__in=kinds_on(FEDERATION)) | Q(due_at__lt=at - patience - _SLOW_HOSTS)
     waiting = Run.objects.filter(late, state=Run.State.QUEUED).count()
     lost = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=at - patience).count()
@@ -68,10 +68,6 @@ def silent_workers(at: datetime) -> SilentWorkers | None:
     contact_at = last_contact_at()
     is_silent = contact_at is not None and at - contact_at > patience
     return SilentWorkers(contact_at, waiting, lost, stalled) if is_silent or waiting or lost or stalled else None
-
-
-def _patience() -> timedelta:
-    return timedelta(seconds=max(settings.FAIRSHARE_LEASE_S, _MISSED_SWEEPS * settings.FAIRSHARE_SWEEP_S))
 
 
 def is_stalled(at: datetime) -> Q:

@@ -18,14 +18,16 @@ from apps.core import blobs
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.convergence import actual_share as share_of
-from apps.engine.convergence import is_inside, mean_deviation
+from apps.engine.convergence import mean_deviation
+from apps.engine.target_state import is_on_target
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
 from apps.series.builder import Builder, BuiltDay
 from apps.series.convergence.verdict import half_band
-from apps.series.daily_series import COMPETES, Day
-from apps.series.inputs import PolicyState
+from apps.series.daily_series import COMPETES
+from apps.series.days import Day
+from apps.series.revision_context import PolicyState
 
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
@@ -170,7 +172,7 @@ class _DayShares:
         actual = np.where(is_known, share_of(columns["decayed"].astype(np.float64), peers), np.nan)
         target = np.where(competes, columns["target"].astype(np.float64), np.nan)
         slack = half_band(np.nan_to_num(target), built.context.settings.tolerance, tree.n_children == 0)
-        is_on = is_known & is_inside(np.nan_to_num(actual), np.nan_to_num(target), slack)
+        is_on = is_known & is_on_target(np.nan_to_num(actual), np.nan_to_num(target), slack)
         rank = np.where(result.is_ranked, result.rank, 0).astype(np.int32)
         return cls(actual, target, is_on, rank, is_idle=not built.values.root_used)
 

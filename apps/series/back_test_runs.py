@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.core.periods import PERIODS_DAYS
 from apps.engine.errors import BadParameter, BadTree
 from apps.policies.changesets.change_sets import outcome_on_head, settings_of
 from apps.policies.models import ChangeSet, Policy
@@ -24,13 +25,13 @@ from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.runs.waiting import RunWaiting, waiting_of
 from apps.series.back_test import BackTest, back_test
-from apps.series.daily_series import Day, day_of, days_of, last_complete_day, site_zone
-from apps.series.inputs import PolicyState, first_day, holds, read_inputs
+from apps.series.days import Day, day_of, days_of, last_complete_day, site_zone
+from apps.series.inputs import first_day, holds, read_inputs
 from apps.series.models import ChangeSetBackTest
+from apps.series.revision_context import PolicyState
 
 KIND = "back_test"
-DAYS = (7, 30, 90)
-DEFAULT_DAYS = 30
+DAYS = PERIODS_DAYS[:3]  # a year of a large policy takes too long to wait for
 _ATTEMPTS = 3
 State = Literal["ready", "stale", "asked", "failed", "absent", "no_days", "decided"]
 

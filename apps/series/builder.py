@@ -24,26 +24,16 @@ from apps.mapping.rules.rule_set import load_rules
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
 from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
-from apps.priorities.metering import JobClassRow, SourceRow, site_names, weighted_amounts, weighted_resources
-from apps.series.daily_series import HOUR_S, Day, DayValues, day_at, days_of, site_zone
-from apps.series.inputs import (
-    LAYOUT,
-    HeadMapping,
-    PolicyState,
-    RevisionContext,
-    SharedInputs,
-    build_context,
-    head_mapping,
-)
-from apps.series.usage_and_demand import (
-    DayRows,
-    DaySums,
-    SubmitTimeSources,
-    Waiting,
-    WindowSums,
-    window_start_s,
-    window_sums_of,
-)
+from apps.priorities.metering import SourceRow
+from apps.priorities.usage_factors import JobClassRow, site_names, weighted_amounts, weighted_resources
+from apps.series.daily_series import HOUR_S
+from apps.series.days import Day, day_at, days_of, site_zone
+from apps.series.head_mapping import HeadMapping, head_mapping
+from apps.series.inputs import LAYOUT
+from apps.series.revision_context import PolicyState, RevisionContext, SharedInputs, build_context
+from apps.series.tiles import DayValues
+from apps.series.usage_and_demand import DayRows, DaySums, WindowSums, window_start_s, window_sums_of
+from apps.series.waiting_jobs import SubmitTimeSources, Waiting
 from apps.usage import pgbinary
 from apps.usage.arrays import UsageArrays, load_usage
 from apps.usage.changed_hours import earliest_change
@@ -51,9 +41,11 @@ from apps.usage.models import JobClass, Source
 
 I8 = npt.NDArray[np.int64]
 
-_MOST_BYTES = 256 * 1024 * 1024  # of stored sums: reading larger ones is no faster than reading buckets
+_MOST_STORED_SUM_BYTES = 256 * 1024 * 1024  # of stored sums: reading larger ones is no faster than reading buckets
 _UPDATE = "UPDATE analytics_series SET carry = %b, carry_digest = %s WHERE policy_id = %s"
 _SELECT = "SELECT carry, carry_digest FROM analytics_series WHERE policy_id = %s AND carry IS NOT NULL"
+_QUERY_SPAN_S = 7 * 24 * HOUR_S  # span of buckets read by one query, to bound memory
+_REVISION_FIELDS = ("number", "published_at", "settings", "n_entries")
 
 
 class CarriedSums:
@@ -117,7 +109,7 @@ def write_carry(
     watermarks: of the sources, by slug, when the oldest of the sums was read.
     """
     data, digest = None, ""
-    if sums and len(source_ids) and sum(each.amount.nbytes for each in sums) <= _MOST_BYTES:
+    if sums and len(source_ids) and sum(each.amount.nbytes for each in sums) <= _MOST_STORED_SUM_BYTES:
         cell = np.concatenate([each.cell for each in sums]).astype(np.int64)
         account, source = np.divmod(cell, len(source_ids))
         columns = {
@@ -132,9 +124,6 @@ def write_carry(
         data, digest = blobs.pack(columns, {**_carried_with(terms), "watermarks": dict(watermarks)})
     with pgbinary.cursor() as cursor:
         cursor.execute(_UPDATE, [data, digest, policy.pk])
-
-
-_QUERY_SPAN_S = 7 * 24 * HOUR_S  # span of buckets read by one query, to bound memory
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -163,9 +152,6 @@ class _RevisionRow:
     @property
     def settings(self) -> PolicySettings:
         return PolicySettings.from_stored(self.stored_settings)
-
-
-_REVISION_FIELDS = ("number", "published_at", "settings", "n_entries")
 
 
 def _from_first_shares(revisions: Sequence[_RevisionRow]) -> Sequence[_RevisionRow]:

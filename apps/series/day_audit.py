@@ -20,15 +20,17 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.metering import window_of
 from apps.series.builder import Builder, BuiltDay
-from apps.series.daily_series import COMPETES, EXISTS, KNOWS_WAITING, Day, days_of, site_zone
-from apps.series.inputs import PolicyState, read_inputs, stale_from
+from apps.series.daily_series import COMPETES, EXISTS, KNOWS_WAITING
+from apps.series.days import Day, days_of, site_zone
+from apps.series.inputs import read_inputs, stale_from
 from apps.series.models import Series, SeriesDay
+from apps.series.revision_context import PolicyState
 from apps.series.stored_series import load_series
 from apps.series.usage_and_demand import window_start_s
 
 MOST_ENTRY_DAYS = 20_000  # compared in a run, but for at least one day: a second or two
-MOST_ENTRIES = 4_096  # of a day, adjacent in the tree
-MOST_BUCKETS = 1_000_000  # of all hours that count on a day: read in some seconds
+MOST_AUDITED_ENTRIES = 4_096  # of a day, adjacent in the tree
+MOST_AUDITED_BUCKETS = 1_000_000  # of all hours that count on a day: read in some seconds
 _NEAR = 1e-9  # relative to the largest value: sums may be added up in another order
 _OF_DAY = ("used", "peers_used", "largest", "n_active", "target", "target_global")
 _OF_WINDOW = ("decayed", "peers_decayed")
@@ -124,8 +126,8 @@ def _is_readable(policy: Policy, days: Sequence[Day]) -> bool:
     begins_s = [window_start_s(window, days[0].to_s) for window in windows]
     from_at = min((_EVER if at_s is None else datetime.fromtimestamp(at_s, UTC) for at_s in begins_s), default=_EVER)
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT, [from_at, days[-1].to_at, MOST_BUCKETS + 1])
-        return int(cursor.fetchone()[0]) <= MOST_BUCKETS
+        cursor.execute(_COUNT, [from_at, days[-1].to_at, MOST_AUDITED_BUCKETS + 1])
+        return int(cursor.fetchone()[0]) <= MOST_AUDITED_BUCKETS
 
 
 def _revisions(policy: Policy, days: Sequence[Day]) -> list[int]:
@@ -146,8 +148,8 @@ def _compare(
     policy: Policy, tree: TreeColumns, built: Sequence[BuiltDay], draw: Draw, *, has_windows: bool
 ) -> Iterator[Difference]:
     """Compare days of one revision with what is stored."""
-    first = draw(len(tree) - MOST_ENTRIES + 1) if len(tree) > MOST_ENTRIES else 0
-    here = slice(first, min(first + MOST_ENTRIES, len(tree)))
+    first = draw(len(tree) - MOST_AUDITED_ENTRIES + 1) if len(tree) > MOST_AUDITED_ENTRIES else 0
+    here = slice(first, min(first + MOST_AUDITED_ENTRIES, len(tree)))
     uids = [tree.uuid(i) for i in range(here.start, here.stop)]
     try:
         stored = load_series(policy, uids, from_on=built[0].day.on, to_on=built[-1].day.on)

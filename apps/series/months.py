@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.priorities.selectors.rows import PolicyView
-from apps.series.daily_series import site_zone
+from apps.series.days import site_zone
 
 _FIRST_YEAR = 1970
 

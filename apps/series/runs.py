@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Max, Q
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
@@ -37,41 +37,21 @@ from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
 from apps.series.builder import Builder, BuiltDay
-from apps.series.daily_series import (
-    DAY_TILES,
-    HOUR_S,
-    KNOWS_WAITING,
-    Day,
-    Month,
-    Slots,
-    day_at,
-    days_of,
-    empty_month,
-    last_complete_day,
-    months_of,
-    put_day,
-    read_month,
-    site_zone,
-    widen,
-    write_month,
-)
-from apps.series.inputs import (
-    RevisionContext,
-    built_from,
-    first_at,
-    invalidates_all,
-    policy_changes,
-    read_inputs,
-    stale_from,
-)
+from apps.series.daily_series import DAY_TILES, HOUR_S, HOURS_A_DAY, KNOWS_WAITING
+from apps.series.days import Day, day_at, days_of, last_complete_day, months_of, site_zone
+from apps.series.inputs import built_from, first_at, invalidates_all, policy_changes, read_inputs, stale_from
 from apps.series.models import Series, SeriesDay, SeriesHour, SeriesHourTile
+from apps.series.revision_context import RevisionContext
+from apps.series.tiles import Month, Slots, empty_month, put_day, read_month, widen, write_month
 from apps.usage.changed_hours import earliest_change
 
 logger = logging.getLogger(__name__)
 
-MOST_HOURS = 7 * 24
-MOST_ENTRIES = 200_000  # of a tree with an hourly series; larger trees have daily series only
-_HOURS_A_DAY = 24
+MOST_REBUILT_HOURS = 7 * 24
+MOST_HOURLY_ENTRIES = 200_000  # of a tree with an hourly series; larger trees have daily series only
+KIND = "series"
+# Late usage arrives all the time, so changed days are rebuilt at most this often.
+REBUILD_INTERVAL = timedelta(hours=1)
 
 
 def plan_hours(
@@ -84,8 +64,8 @@ def plan_hours(
     to_s, first_s = _hour_s(at), _hour_s(first_at(policy))
     if series is not None and series.hours_from_at is not None:
         first_s = min(first_s, _hour_s(series.hours_from_at))
-    from_s = max(first_s, to_s - MOST_HOURS * HOUR_S)
-    if len(load_tree(policy)) > MOST_ENTRIES:
+    from_s = max(first_s, to_s - MOST_REBUILT_HOURS * HOUR_S)
+    if len(load_tree(policy)) > MOST_HOURLY_ENTRIES:
         return None
     is_built = series is not None and series.hours_through_at is not None and not again
     if series is not None and is_built and not invalidates_all(policy, series.hours_inputs, inputs):
@@ -97,7 +77,7 @@ def is_hour_missing(series: Series, policy: Policy, *, at: datetime) -> bool:
     """Whether an hour has ended since the last build."""
     if series.hours_through_at is not None:
         return _hour_s(series.hours_through_at) < _hour_s(at)
-    return _hour_s(first_at(policy)) < _hour_s(at) and len(load_tree(policy)) <= MOST_ENTRIES
+    return _hour_s(first_at(policy)) < _hour_s(at) and len(load_tree(policy)) <= MOST_HOURLY_ENTRIES
 
 
 def _stale_s(policy: Policy, series: Series, inputs: Mapping[str, Any]) -> int:
@@ -122,9 +102,10 @@ class BuiltHours:
     rows: list[SeriesHour]
 
     def store(self, slots: Slots) -> None:
-        """Store the hours, inside the caller's transaction."""
-        begins = [row.begins_at for row in self.rows]
-        SeriesHour.objects.filter(policy=self.policy, begins_at__in=begins).delete()
+        """Store the hours, inside the caller's transaction. Later hours of the day go, which the tile lacks."""
+        first_at = self.rows[0].begins_at
+        ends_at = first_at.replace(hour=0) + timedelta(days=1)
+        SeriesHour.objects.filter(policy=self.policy, begins_at__gte=first_at, begins_at__lt=ends_at).delete()
         SeriesHour.objects.bulk_create(self.rows)
         slots.store_new()
         write_month(self.policy, self.day_on, self.month, tiles=DAY_TILES)
@@ -135,11 +116,12 @@ def build_hours(policy: Policy, hours: Sequence[Day], slots: Slots) -> Iterator[
     builder = Builder(policy, hours)
     for day_on, group in groupby(hours, key=lambda hour: hour.from_at.date()):
         of_day = list(group)
-        first = _row_of(of_day[0])
-        month = empty_month(_HOURS_A_DAY, len(slots))
-        if first:
+        first, begins_at = _row_of(of_day[0]), of_day[0].from_at
+        month = empty_month(HOURS_A_DAY, len(slots))
+        earlier = SeriesHour.objects.filter(policy=policy, begins_at__gte=begins_at.replace(hour=0))
+        if first and earlier.filter(begins_at__lt=begins_at).exists():
             for name, values in read_month(
-                policy, day_on, n_days=_HOURS_A_DAY, n_slots=len(slots), tiles=DAY_TILES
+                policy, day_on, n_days=HOURS_A_DAY, n_slots=len(slots), least=HOURS_A_DAY, tiles=DAY_TILES
             ).items():
                 month[name][:first] = values[:first]
         made = BuiltHours(policy, day_on, month, [])
@@ -163,7 +145,7 @@ def build_hours(policy: Policy, hours: Sequence[Day], slots: Slots) -> Iterator[
 def record_hours(policy: Policy, inputs: Mapping[str, Any], *, from_s: int, through_s: int) -> None:
     """Record the range of built hours, starting at `from_s`, and delete hours that are too old."""
     series = Series.objects.defer("carry").get_or_create(policy=policy)[0]
-    oldest = datetime.fromtimestamp(through_s - MOST_HOURS * HOUR_S, UTC)
+    oldest = datetime.fromtimestamp(through_s - MOST_REBUILT_HOURS * HOUR_S, UTC)
     SeriesHour.objects.filter(policy=policy, begins_at__lt=oldest).delete()
     SeriesHourTile.objects.filter(policy=policy, day_on__lt=oldest.date()).delete()
     from_at = datetime.fromtimestamp(from_s, UTC)
@@ -189,6 +171,7 @@ class BuiltMonth:
         self.month_on = month_on
         self._slots = slots
         self._first = (days[0].on - month_on).days
+        self._last_on = days[-1].on
         self._n_days = (days[-1].on - month_on).days + 1
         self._month = empty_month(self._n_days, len(slots))
         self._stored: Month | None = None  # the month before this build; read when parts of it are preserved
@@ -201,7 +184,12 @@ class BuiltMonth:
     def _before(self) -> Month:
         """Raises CorruptBlob."""
         if self._stored is None:
-            self._stored = read_month(self.policy, self.month_on, n_days=self._n_days, n_slots=len(self._slots))
+            on = SeriesDay.objects.filter(policy=self.policy, on__gte=self.month_on, on__lte=self._last_on)
+            last_on = on.aggregate(last=Max("on"))["last"]
+            least = 0 if last_on is None else last_on.day
+            self._stored = read_month(
+                self.policy, self.month_on, n_days=self._n_days, n_slots=len(self._slots), least=least
+            )
         return self._stored
 
     def add_all(self, builder: Builder, days: Sequence[Day]) -> None:
@@ -251,11 +239,6 @@ class BuiltMonth:
         SeriesDay.objects.bulk_create(self._rows)
         self._slots.store_new()
         write_month(self.policy, self.month_on, self._month)
-
-
-KIND = "series"
-# Late usage arrives all the time, so changed days are rebuilt at most this often.
-REBUILD_INTERVAL = timedelta(hours=1)
 
 
 def build_series_stale(*, at: datetime) -> list[int]:
@@ -384,7 +367,17 @@ def run_series_build(run: Run, lease: Lease) -> dict[str, Any]:
     that days store.
     """
     policy = Policy.all_objects.get(slug=run.subject.removeprefix("policy:"))
-    todo = dict(run.cursor) or plan_build(policy, at=believed(lease.clock()), again=bool(run.arguments.get("again")))
+    at = believed(lease.clock())
+    todo = dict(run.cursor) or plan_build(policy, at=at, again=bool(run.arguments.get("again")))
+    try:
+        return _build(policy, todo, lease)
+    except CorruptBlob:
+        # Else each later build would fail as this one: days of a month are kept in the tile of the days before them.
+        logger.exception("Stored days or hours of %s can't be read: all are built again.", policy)
+        return _build(policy, plan_build(policy, at=at, again=True), lease)
+
+
+def _build(policy: Policy, todo: dict[str, Any] | None, lease: Lease) -> dict[str, Any]:
     if todo is None:
         return {"days": 0}
     days = _days_left(todo)
@@ -464,13 +457,19 @@ class _Work:
 
 
 def _record_days(policy: Policy, todo: dict[str, Any], slots: Slots, *, is_last: bool, at: datetime) -> None:
-    """Record how far the series is built. Days before `redo_from_on` were built from the recorded inputs."""
+    """Record how far the series is built. Days before `redo_from_on` were built from the recorded inputs.
+
+    Days behind the last one go: the clock was ahead, or a later build ended first. The month's tiles lack them.
+    """
     Series.objects.get_or_create(policy=policy)
     series = Series.objects.defer("carry").get(policy=policy)
     from_on, next_on = (date.fromisoformat(todo[name]) for name in ("from", "next"))
     last_on = next_on - timedelta(days=1)
     series.first_on = from_on if series.first_on is None else min(series.first_on, from_on)
-    series.through_on = last_on if series.through_on is None else max(series.through_on, last_on)
+    if is_last:
+        SeriesDay.objects.filter(policy=policy, on__gt=last_on).delete()
+    if is_last or series.through_on is None or series.through_on < last_on:
+        series.through_on = last_on
     series.redo_from_on = None if is_last else next_on
     series.inputs, series.n_slots, series.built_at = todo["inputs"], len(slots), at
     series.save()

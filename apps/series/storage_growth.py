@@ -18,6 +18,7 @@ from django.db import connection, models
 from django.db.models import Count, Max, Min
 
 from apps.accounts.models import AuditEvent
+from apps.core.sizes import in_shown_unit
 from apps.priorities.models import Snapshot, StoredPlaces
 from apps.priorities.snapshot_retention import ALL_FOR, DAILY_FOR, HOURLY_FOR
 from apps.series.models import Series, SeriesDay, SeriesSlot, SeriesTile
@@ -52,10 +53,10 @@ def list_holdings(*, at: datetime) -> list[Holding]:
 
 
 def files_holding() -> Holding:
-    """Unfinished uploads, and copies of snapshots for a start without database."""
+    """Unfinished uploads, copies of snapshots for a start without database, and large trees."""
     folder = Path(settings.VAR)
     sizes = []
-    for path in chain(*((folder / name).glob("**/*") for name in ("uploads", "snapshots"))):
+    for path in chain(*((folder / name).glob("**/*") for name in ("uploads", "snapshots", "trees"))):
         with suppress(FileNotFoundError):  # removed meanwhile
             sizes.append(path.stat().st_size)
     return Holding("files", len(sizes), sum(sizes), len(sizes), sum(sizes))
@@ -148,9 +149,6 @@ def total(holdings: Sequence[Holding]) -> tuple[int, int]:
 
 
 def shown_size(n_bytes: float) -> str:
-    size = float(n_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+    size, unit = in_shown_unit(n_bytes)
+    n_decimals = 0 if unit == "B" or 100 <= round(size, 1) < 1000 else 1
+    return f"{size:.{n_decimals}f} {unit}"

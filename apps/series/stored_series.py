@@ -29,26 +29,22 @@ from apps.runs.models import Run
 from apps.runs.waiting import waiting_of
 from apps.series.builder import Builder, BuiltDay
 from apps.series.daily_series import (
-    AMOUNTS,
-    BLOCK,
     COMPETES,
     DAY_TILES,
     EXISTS,
     HOUR_S,
+    HOURS_A_DAY,
     KNOWS_WAITING,
     DailySeries,
-    Month,
     SeriesDays,
     SeriesState,
-    days_of,
-    empty_month,
-    find_slots,
-    read_tiles,
-    site_zone,
 )
-from apps.series.inputs import PolicyState, read_inputs, stale_from
+from apps.series.days import days_of, site_zone
+from apps.series.inputs import read_inputs, stale_from
 from apps.series.models import Series, SeriesDay, SeriesHour
+from apps.series.revision_context import PolicyState
 from apps.series.runs import KIND, subject_of
+from apps.series.tiles import AMOUNTS, BLOCK, Month, empty_month, find_slots, read_tiles, require_days
 from apps.usage import pgbinary
 
 IndexArray = npt.NDArray[np.int64]
@@ -77,12 +73,19 @@ FROM (
         AND month_on = ANY(ARRAY(SELECT DISTINCT date_trunc('month', "on")::date FROM unnest(days."on") AS "on"))
 ) AS tiles
 """  # noqa: S608 - constants only
+MOST_SERIES_DAYS = 100
+MOST_SERIES_BUCKETS = 1_000_000  # in the period: computed in some seconds
+_COUNT = """
+SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
+"""
 
 
 def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: date) -> DailySeries:
     """Daily series of these entries, in their order, on the built days from `from_on` to `to_on`, both included.
 
     An entry that the series doesn't know has zeros, and `exists` is false.
+
+    Raises CorruptBlob if stored days are damaged.
     """
     days, slots, tiles = _read_series(policy, uids, from_on, to_on)
     month = empty_month(len(uids), len(days.on))
@@ -92,7 +95,11 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         rows = _span(np.array([days.on[at].day - 1 for at in there]))
         at = slice(there[0], there[-1] + 1)  # days of a month are adjacent
         for block, (of_block, columns) in spans.items():
-            for name, values in tiles.get((block, month_on), {}).items():
+            tile = tiles.get((block, month_on))
+            if tile is None:
+                continue  # of entries that are newer than the month
+            require_days(tile, days.on[there[-1]].day)
+            for name, values in tile.items():
                 month[name][of_block, at] = values[rows][:, columns].T
     return build_series(uids, days, month)
 
@@ -212,6 +219,8 @@ def load_hours(policy: Policy, uids: Sequence[UUID]) -> DailySeries:
         on = sorted({row.begins_at.astimezone(UTC).date() for row in rows})
         blocks = {slot // BLOCK for slot in slots.values()}
         tiles = read_tiles(policy, on, blocks, tiles=DAY_TILES) if slots and on else {}
+    for tile in tiles.values():
+        require_days(tile, HOURS_A_DAY)
     month = empty_month(len(uids), len(rows))
     indices = group_by_block([slots.get(uid, -1) for uid in uids])
     for at, row in enumerate(rows):
@@ -234,17 +243,10 @@ def _hours(rows: Sequence[SeriesHour]) -> SeriesDays:
     )
 
 
-MOST_DAYS = 100
-MOST_BUCKETS = 1_000_000  # in the period: computed in some seconds
-_COUNT = """
-SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
-"""
-
-
 def load_against_today(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: date) -> DailySeries:
     """Load entries of the head as if it had been current on all built days between two days, both included.
 
-    Raises TooLarge `too_many_days` over MOST_DAYS days or MOST_BUCKETS usage buckets.
+    Raises TooLarge `too_many_days` over MOST_SERIES_DAYS days or MOST_SERIES_BUCKETS usage buckets.
     """
     stored = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on)).order_by("on")
     on = list(stored.values_list("on", flat=True))
@@ -276,13 +278,13 @@ def _series_days(built_days: Sequence[BuiltDay]) -> SeriesDays:
 
 def _reject_too_many(n_days: int, span: tuple[datetime, datetime] | None) -> None:
     n_buckets = 0
-    if span is not None and n_days <= MOST_DAYS:
+    if span is not None and n_days <= MOST_SERIES_DAYS:
         with connection.cursor() as cursor:
-            cursor.execute(_COUNT, [*span, MOST_BUCKETS + 1])
+            cursor.execute(_COUNT, [*span, MOST_SERIES_BUCKETS + 1])
             n_buckets = int(cursor.fetchone()[0])
-    if n_days > MOST_DAYS or n_buckets > MOST_BUCKETS:
+    if n_days > MOST_SERIES_DAYS or n_buckets > MOST_SERIES_BUCKETS:
         message = _(
             "At most %(days)s days with %(n)s hours of usage can be compared with the current policy: choose "
             "fewer days."
         )
-        raise TooLarge(message % {"days": MOST_DAYS, "n": f"{MOST_BUCKETS:,}"}, code="too_many_days")
+        raise TooLarge(message % {"days": MOST_SERIES_DAYS, "n": f"{MOST_SERIES_BUCKETS:,}"}, code="too_many_days")

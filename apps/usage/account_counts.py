@@ -31,7 +31,7 @@ DERIVED_STATE = (
     ),
 )
 
-_MOST_KEPT = 4_000_000  # accounts, of 12 bytes
+_MOST_KEPT_ACCOUNTS = 4_000_000  # accounts, of 12 bytes
 _HOUR_US = 3_600_000_000
 _READ = """
 SELECT array_agg(source_id), array_agg(account_id), array_agg(hour_at) FROM (
@@ -64,7 +64,7 @@ class AccountCounts:
             archived = set(Source.all_objects.exclude(archived_at=None).values_list("pk", flat=True))
             self._follow()
             counts = self._counts(set(source_ids) - archived)
-            if len(self._account) > _MOST_KEPT:
+            if len(self._account) > _MOST_KEPT_ACCOUNTS:
                 self._forget()
         return counts | _count_all(archived & set(source_ids))
 

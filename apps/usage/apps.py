@@ -17,7 +17,7 @@ class UsageConfig(AppConfig):
             collecting.run_collect,
             queue=FEDERATION,
             most_of_key=collecting.MOST_OF_HOST,
-            most_threads=collecting.MOST_THREADS,
+            most_threads=collecting.MOST_COLLECT_THREADS,
             title=_("a collection of usage"),
         )
         register(imports.KIND, imports.run_import, queue=IMPORT, length=1, title=_("an import"))

@@ -7,116 +7,96 @@ correction subtracts exactly what was added, in any order of records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from apps.runs.fault_points import fault_point
-from apps.usage import changed_hours
+from apps.usage import changed_hours, kinds
+from apps.usage.bucket_deltas import AMOUNTS, HOUR_US, Delta, delta_amounts
 from apps.usage.parsers.base import F8, I8, Bytes, Flags, instant
 from apps.usage.pgbinary import (
-    Float8Array,
-    Int8Array,
-    TextArray,
-    TimestamptzArray,
     constant_int4,
     copy_in,
     cursor,
     fetch_columns,
     float8,
+    float8_array,
     int4,
+    int8_array,
     text,
+    text_array,
     timestamptz,
+    timestamptz_array,
 )
 
-HOUR_US = 3_600_000_000
-QUANTA = 1024  # per second
-RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
-AMOUNTS = (*RESOURCES, "jobs")
-_MOST_PIECES = 1_000_000  # job hours processed at a time: bounds memory, not the size of the input
-_MOST_SUMS = 500_000  # sums compared at a time: bounds memory
+_MOST_SUMS_COMPARED = 500_000  # sums compared at a time: bounds memory
 _MANY = 1_000  # new sums for which a look at the stored ones pays
 
+# No other transaction adds buckets of the source meanwhile: the caller holds its lock.
+_OF_HOURS = """
+SELECT array_agg(hour_at), array_agg(account_id), array_agg(job_class_id) FROM (
+    SELECT hour_at, account_id, job_class_id FROM usage_bucket
+    WHERE source_id = %s AND hour_at >= %s::timestamptz AND hour_at <= %s::timestamptz LIMIT %s) AS stored
+"""
+_KEY = "account_id, site, job_class_id, hour_at"
+_GIVEN = f"""
+unnest(%s::int8[], %s::text[], %s::int8[], %s::timestamptz[], {", ".join(["%s::float8[]"] * len(AMOUNTS))})
+AS given({_KEY}, {", ".join(AMOUNTS)})
+"""
+_UPSERT = f"""
+INSERT INTO usage_bucket (source_id, {_KEY}, {", ".join(AMOUNTS)})
+SELECT %s::int8, given.* FROM {_GIVEN}
+ON CONFLICT (hour_at, source_id, account_id, job_class_id, site)
+DO UPDATE SET {", ".join(f"{name} = usage_bucket.{name} + EXCLUDED.{name}" for name in AMOUNTS)}
+"""  # noqa: S608 - constants only
+_SAME = """
+bucket.source_id = %s::int8 AND bucket.account_id = given.account_id AND bucket.site = given.site
+AND bucket.job_class_id = given.job_class_id AND bucket.hour_at = given.hour_at
+"""
+_UPDATE = f"""
+UPDATE usage_bucket AS bucket SET {", ".join(f"{name} = bucket.{name} + given.{name}" for name in AMOUNTS)}
+FROM {_GIVEN} WHERE {_SAME}
+"""  # noqa: S608 - constants only
+_DELETE_EMPTY = f"""
+DELETE FROM usage_bucket AS bucket USING {_GIVEN} WHERE {_SAME}
+    AND {" AND ".join(f"bucket.{name} = 0" for name in AMOUNTS)}
+    AND NOT EXISTS (SELECT FROM usage_kindhour AS kind WHERE kind.hour_at = bucket.hour_at
+        AND kind.source_id = bucket.source_id AND kind.account_id = bucket.account_id
+        AND kind.job_class_id = bucket.job_class_id AND kind.site = bucket.site)
+"""  # noqa: S608 - constants only
+_WRONG = f"(SELECT DISTINCT {_KEY} FROM usage_proof_bad WHERE NOT is_sealed) AS wrong"  # noqa: S608 - constants only
+_DROP_WRONG = f"""
+DELETE FROM usage_bucket AS bucket USING {_WRONG} WHERE bucket.source_id = %s
+    AND bucket.account_id = wrong.account_id AND bucket.site = wrong.site AND bucket.job_class_id = wrong.job_class_id
+    AND bucket.hour_at = wrong.hour_at
+"""  # noqa: S608 - constants only
+_DROP_WRONG_KINDS = _DROP_WRONG.replace("usage_bucket", "usage_kindhour")
+_WRITE_RIGHT_KINDS = f"""
+INSERT INTO usage_kindhour (source_id, {_KEY}, kind_id, amount)
+SELECT %s::int8, {_KEY}, named.id, amount FROM usage_proof_kind_sum JOIN {_WRONG} USING ({_KEY})
+JOIN usage_kind AS named ON named.name = kind
+"""  # noqa: S608 - constants only
+_WRITE_RIGHT = f"""
+INSERT INTO usage_bucket (source_id, {_KEY}, {", ".join(AMOUNTS)})
+SELECT %s::int8, {_KEY}, {", ".join(AMOUNTS)} FROM usage_proof_sum JOIN {_WRONG} USING ({_KEY})
+"""  # noqa: S608 - constants only
 
-@dataclass(slots=True)
-class FinishedRecords:
-    """Finished records as columns. sign: +1 for records to add, −1 for records to subtract."""
-
-    sign: I8
-    is_job: I8  # 1 for a job, 0 for a charge without a job
-    account_id: I8
-    job_class_id: I8
-    site: Bytes
-    start_us: I8
-    end_us: I8
-    cpus: F8
-    gpus: F8
-    mem_mb: F8
-    nodes: F8
-    billing: F8
-
-    def __len__(self) -> int:
-        return len(self.sign)
-
-    def concatenated(self, other: FinishedRecords) -> FinishedRecords:
-        columns = [np.concatenate([getattr(self, f.name), getattr(other, f.name)]) for f in fields(self)]
-        return FinishedRecords(*columns)
-
-
-@dataclass(slots=True)
-class Delta:
-    """Changes of buckets: each key once, amounts in quanta (jobs as a number of jobs)."""
-
-    account_id: I8
-    site: Bytes
-    job_class_id: I8
-    hour: I8  # number of hours since 1970
-    amounts: I8  # (n, 6), in the order of AMOUNTS
-    site_index: I8  # index of `site` in `sites`
-    sites: Bytes
-
-
-def count_job_hours(start_us: I8, end_us: I8) -> int:
-    """Total number of clock hours in which these records ran, summed over records."""
-    return int((end_us // HOUR_US - start_us // HOUR_US + 1).sum()) if len(start_us) else 0
-
-
-def compute_delta(records: FinishedRecords) -> Delta:
-    """Spread each record over the hours in which it ran, and sum by bucket.
-
-    At a constant rate r, an hour gets C(its end) − C(its start) with C(t) = round(r · (t − start) · 1024): the pieces
-    add up to C(end) exactly. The job itself is counted in the hour of its end.
-    """
-    combination, first_of, sites, site_index = _combinations(records)
-    span_from = int((records.start_us // HOUR_US).min())
-    span = int((records.end_us // HOUR_US).max()) - span_from + 1
-    keys, sums = [], []
-    for chosen in _batches(records):
-        row, hour, amounts = _pieces(records, chosen)
-        key, total = _summed(combination[row] * span + (hour - span_from), amounts)
-        keys.append(key)
-        sums.append(total)
-    key, amounts = (keys[0], sums[0]) if len(keys) == 1 else _summed(np.concatenate(keys), np.concatenate(sums))
-    changed = amounts.any(axis=1)
-    key, amounts = key[changed], amounts[changed]
-    example = first_of[key // span]
-    return Delta(
-        account_id=records.account_id[example],
-        site=records.site[example],
-        job_class_id=records.job_class_id[example],
-        hour=key % span + span_from,
-        amounts=amounts,
-        site_index=site_index[example],
-        sites=sites,
-    )
-
-
-def delta_amounts(delta: Delta) -> F8:
-    """Amounts of a delta in the units of buckets, shape (n, 6)."""
-    scale = np.array([*[QUANTA] * len(RESOURCES), 1], np.float64)
-    return delta.amounts / scale
+_STORED = f"""
+SELECT array_agg(hour_at), array_agg(account_id),
+    array_agg((site = %s AND job_class_id = %s)::int::int8), {", ".join(f"array_agg({name})" for name in AMOUNTS)}
+FROM usage_bucket WHERE source_id = %s AND hour_at = ANY(%s::timestamptz[])
+"""  # noqa: S608 - constants only
+_COPY = f"COPY usage_bucket (source_id, {_KEY}, {', '.join(AMOUNTS)}) FROM STDIN (FORMAT BINARY)"
+_DELETE_ALIKE = """
+DELETE FROM usage_bucket AS bucket USING unnest(%s::timestamptz[], %s::int8[]) AS gone(hour_at, account_id)
+WHERE bucket.hour_at = gone.hour_at AND bucket.source_id = %s AND bucket.account_id = gone.account_id
+    AND bucket.site = %s AND bucket.job_class_id = %s
+"""
+_DELETE_OTHERS = """
+DELETE FROM usage_bucket
+WHERE hour_at = ANY(%s::timestamptz[]) AND source_id = %s AND NOT (site = %s AND job_class_id = %s)
+"""
 
 
 def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) -> None:
@@ -127,11 +107,15 @@ def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) 
     if len(delta.hour):
         first = int(delta.hour.min())
         changed_hours.note_hour(source_id, first if since_hour is None else min(first, since_hour))
+    kinds.apply_kinds(source_id, delta)
     is_negative = (delta.amounts < 0).any(axis=1)
     if is_negative.any():
         _update(source_id, delta, np.flatnonzero(is_negative))
     if not is_negative.all():
         _add(source_id, delta, np.flatnonzero(~is_negative))
+    loses_kind = np.unique(delta.kinds.at[delta.kinds.amount < 0])
+    if len(loses_kind):
+        _delete_empty(source_id, delta, loses_kind)
     fault_point("usage.ingest.after_buckets")
 
 
@@ -147,14 +131,6 @@ def _add(source_id: int, delta: Delta, rows: I8) -> None:
         amounts = delta_amounts(delta)[new]
         columns = (delta.hour[new], delta.account_id[new], delta.job_class_id[new], delta.site[new])
         _copy(source_id, *columns, amounts)
-
-
-# No other transaction adds buckets of the source meanwhile: the caller holds its lock.
-_OF_HOURS = """
-SELECT array_agg(hour_at), array_agg(account_id), array_agg(job_class_id) FROM (
-    SELECT hour_at, account_id, job_class_id FROM usage_bucket
-    WHERE source_id = %s AND hour_at >= %s::timestamptz AND hour_at <= %s::timestamptz LIMIT %s) AS stored
-"""
 
 
 def _may_be_stored(source_id: int, delta: Delta, rows: I8) -> Flags:
@@ -188,41 +164,6 @@ def _numbered(left: tuple[I8, ...], right: tuple[I8, ...]) -> tuple[I8, I8]:
     return code[:n], code[n:]
 
 
-_KEY = "account_id, site, job_class_id, hour_at"
-_GIVEN = f"""
-unnest(%s::int8[], %s::text[], %s::int8[], %s::timestamptz[], {", ".join(["%s::float8[]"] * len(AMOUNTS))})
-AS given({_KEY}, {", ".join(AMOUNTS)})
-"""
-_UPSERT = f"""
-INSERT INTO usage_bucket (source_id, {_KEY}, {", ".join(AMOUNTS)})
-SELECT %s::int8, given.* FROM {_GIVEN}
-ON CONFLICT (hour_at, source_id, account_id, job_class_id, site)
-DO UPDATE SET {", ".join(f"{name} = usage_bucket.{name} + EXCLUDED.{name}" for name in AMOUNTS)}
-"""  # noqa: S608 - constants only
-_SAME = """
-bucket.source_id = %s::int8 AND bucket.account_id = given.account_id AND bucket.site = given.site
-AND bucket.job_class_id = given.job_class_id AND bucket.hour_at = given.hour_at
-"""
-_UPDATE = f"""
-UPDATE usage_bucket AS bucket SET {", ".join(f"{name} = bucket.{name} + given.{name}" for name in AMOUNTS)}
-FROM {_GIVEN} WHERE {_SAME}
-"""  # noqa: S608 - constants only
-_DELETE_EMPTY = f"""
-DELETE FROM usage_bucket AS bucket USING {_GIVEN} WHERE {_SAME}
-    AND {" AND ".join(f"bucket.{name} = 0" for name in AMOUNTS)}
-"""  # noqa: S608 - constants only
-_WRONG = f"(SELECT DISTINCT {_KEY} FROM usage_proof_bad WHERE NOT is_sealed) AS wrong"  # noqa: S608 - constants only
-_DROP_WRONG = f"""
-DELETE FROM usage_bucket AS bucket USING {_WRONG} WHERE bucket.source_id = %s
-    AND bucket.account_id = wrong.account_id AND bucket.site = wrong.site AND bucket.job_class_id = wrong.job_class_id
-    AND bucket.hour_at = wrong.hour_at
-"""  # noqa: S608 - constants only
-_WRITE_RIGHT = f"""
-INSERT INTO usage_bucket (source_id, {_KEY}, {", ".join(AMOUNTS)})
-SELECT %s::int8, {_KEY}, {", ".join(AMOUNTS)} FROM usage_proof_sum JOIN {_WRONG} USING ({_KEY})
-"""  # noqa: S608 - constants only
-
-
 def rewrite_wrong_buckets(source_id: int) -> int:
     """Replace the buckets that an audit found wrong (see quality/bucket_audit.py) by its sums of the records.
 
@@ -234,6 +175,8 @@ def rewrite_wrong_buckets(source_id: int) -> int:
             changed_hours.note_change(source_id, n_wrong[1])
         db_cursor.execute(_DROP_WRONG, [source_id])
         db_cursor.execute(_WRITE_RIGHT, [source_id])
+        db_cursor.execute(_DROP_WRONG_KINDS, [source_id])
+        db_cursor.execute(_WRITE_RIGHT_KINDS, [source_id])
     return int(n_wrong[0]) if n_wrong else 0
 
 
@@ -249,30 +192,13 @@ class ReportedHours:
     amounts: F8  # (n, 6)
 
 
-_STORED = f"""
-SELECT array_agg(hour_at), array_agg(account_id),
-    array_agg((site = %s AND job_class_id = %s)::int::int8), {", ".join(f"array_agg({name})" for name in AMOUNTS)}
-FROM usage_bucket WHERE source_id = %s AND hour_at = ANY(%s::timestamptz[])
-"""  # noqa: S608 - constants only
-_COPY = f"COPY usage_bucket (source_id, {_KEY}, {', '.join(AMOUNTS)}) FROM STDIN (FORMAT BINARY)"
-_DELETE_ALIKE = """
-DELETE FROM usage_bucket AS bucket USING unnest(%s::timestamptz[], %s::int8[]) AS gone(hour_at, account_id)
-WHERE bucket.hour_at = gone.hour_at AND bucket.source_id = %s AND bucket.account_id = gone.account_id
-    AND bucket.site = %s AND bucket.job_class_id = %s
-"""
-_DELETE_OTHERS = """
-DELETE FROM usage_bucket
-WHERE hour_at = ANY(%s::timestamptz[]) AND source_id = %s AND NOT (site = %s AND job_class_id = %s)
-"""
-
-
 def replace_hours(source_id: int, reported: ReportedHours) -> I8:
     """Make the stored buckets of these hours equal to the reported ones, in the caller's transaction and lock.
 
     Returns the hours that changed.
     """
     n_rows = np.searchsorted(np.sort(reported.hour), reported.hours, side="right")
-    portion = n_rows // _MOST_SUMS
+    portion = n_rows // _MOST_SUMS_COMPARED
     changed = [_replace_some(source_id, reported, reported.hours[portion == number]) for number in np.unique(portion)]
     return np.concatenate([np.zeros(0, np.int64), *changed])
 
@@ -312,7 +238,7 @@ class _StoredSums:
 
 
 def _stored_sums(source_id: int, reported: ReportedHours, hours: I8) -> _StoredSums:
-    parameters = [reported.site, reported.job_class_id, source_id, TimestamptzArray(hours * HOUR_US)]
+    parameters = [reported.site, reported.job_class_id, source_id, timestamptz_array(hours * HOUR_US)]
     columns = fetch_columns(_STORED, parameters)
     if not columns:
         none = np.zeros(0, np.int64)
@@ -326,10 +252,10 @@ def _delete_sums(source_id: int, reported: ReportedHours, stored: _StoredSums, g
     hours, names = stored.hour * HOUR_US, [source_id, reported.site, reported.job_class_id]
     with cursor() as db_cursor:
         if len(alike):
-            keys = [TimestamptzArray(hours[alike]), Int8Array(stored.account_id[alike])]
+            keys = [timestamptz_array(hours[alike]), int8_array(stored.account_id[alike])]
             db_cursor.execute(_DELETE_ALIKE, [*keys, *names])
         if len(others):
-            db_cursor.execute(_DELETE_OTHERS, [TimestamptzArray(np.unique(hours[others])), *names])
+            db_cursor.execute(_DELETE_OTHERS, [timestamptz_array(np.unique(hours[others])), *names])
 
 
 def _copy(source_id: int, hour: I8, account_id: I8, job_class_id: I8, site: Bytes, amounts: F8) -> None:
@@ -349,6 +275,7 @@ def delete_source_buckets(source_id: int) -> None:
     """Delete all buckets of a source, in the caller's transaction and under its lock."""
     with cursor() as db_cursor:
         db_cursor.execute("DELETE FROM usage_bucket WHERE source_id = %s", [source_id])
+        db_cursor.execute("DELETE FROM usage_kindhour WHERE source_id = %s", [source_id])
 
 
 def _update(source_id: int, delta: Delta, chosen: I8) -> None:
@@ -360,83 +287,18 @@ def _update(source_id: int, delta: Delta, chosen: I8) -> None:
         db_cursor.execute(_DELETE_EMPTY, parameters)
 
 
+def _delete_empty(source_id: int, delta: Delta, chosen: I8) -> None:
+    """Delete those of these buckets that have nothing left, as they had only amounts by kind."""
+    with cursor() as db_cursor:
+        db_cursor.execute(_DELETE_EMPTY, [*_parameters(delta, chosen), source_id])
+
+
 def _parameters(delta: Delta, chosen: I8) -> list[object]:
     amounts = delta_amounts(delta)[chosen]
     return [
-        Int8Array(delta.account_id[chosen]),
-        TextArray(delta.site[chosen]),
-        Int8Array(delta.job_class_id[chosen]),
-        TimestamptzArray(delta.hour[chosen] * HOUR_US),
-        *map(Float8Array, amounts.T),
+        int8_array(delta.account_id[chosen]),
+        text_array(delta.site[chosen]),
+        int8_array(delta.job_class_id[chosen]),
+        timestamptz_array(delta.hour[chosen] * HOUR_US),
+        *map(float8_array, amounts.T),
     ]
-
-
-def _combinations(records: FinishedRecords) -> tuple[I8, I8, Bytes, I8]:
-    """Number the distinct (account, site, class) of records.
-
-    Returns that number for each record, a record of each number, the distinct sites, and each record's index into them.
-    There is at least one record.
-    """
-    account, _ = _coded(records.account_id)
-    job_class, a_class = _coded(records.job_class_id)
-    # As a number, a short name is compared at once.
-    is_short = records.site.dtype.itemsize <= 8
-    site, of_site = _coded(records.site.astype("S8").view(np.int64) if is_short else records.site)
-    combination, example = _coded((account * len(of_site) + site) * len(a_class) + job_class)
-    return combination, example, records.site[of_site], site
-
-
-_MOST_SPARSE = 16  # possible numbers for each value, up to which counting them is faster than sorting the values
-
-
-def _coded(values: np.ndarray[Any, Any]) -> tuple[I8, I8]:
-    """Number the distinct values from 0, ascending: the number of each value, and a row that has each number."""
-    if values.dtype != np.int64 or (span := int(values.max()) - (first := int(values.min())) + 1) > _MOST_SPARSE * len(
-        values
-    ):
-        _, example, code = np.unique(values, return_index=True, return_inverse=True)
-        return code.astype(np.int64), example.astype(np.int64)
-    place = values - first
-    example = np.full(span, -1, np.int64)
-    example[place] = np.arange(len(values))
-    is_value = example >= 0
-    return (np.cumsum(is_value) - 1)[place], example[is_value]
-
-
-def _batches(records: FinishedRecords) -> Iterator[I8]:
-    n_hours = records.end_us // HOUR_US - records.start_us // HOUR_US + 1
-    portion = (np.cumsum(n_hours) - n_hours) // _MOST_PIECES
-    for number in np.unique(portion):
-        yield np.flatnonzero(portion == number)
-
-
-def _pieces(records: FinishedRecords, chosen: I8) -> tuple[I8, I8, I8]:
-    """Split the chosen records by hour: record index, hour and amounts of each piece."""
-    first = records.start_us[chosen] // HOUR_US
-    last = records.end_us[chosen] // HOUR_US
-    n_hours = last - first + 1
-    row = np.repeat(chosen, n_hours)
-    ordinal = np.arange(len(row)) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
-    hour = np.repeat(first, n_hours) + ordinal
-    start_us, end_us, sign = records.start_us[row], records.end_us[row], records.sign[row]
-    from_us = np.maximum(hour * HOUR_US, start_us) - start_us
-    to_us = np.minimum((hour + 1) * HOUR_US, end_us) - start_us
-    amounts = np.zeros((len(row), len(AMOUNTS)), np.int64)
-    rates = (records.cpus, records.gpus, records.mem_mb / 1024.0, records.nodes, records.billing)
-    for index, rate in enumerate(rates):
-        if rate.any():
-            # Whole numbers, also above 2⁵³, where they are multiples of a power of two: their difference is exact.
-            amounts[:, index] = sign * (_quanta(rate[row], to_us) - _quanta(rate[row], from_us)).astype(np.int64)
-    amounts[:, -1] = sign * records.is_job[row] * (hour == np.repeat(last, n_hours))
-    return row, hour, amounts
-
-
-def _quanta(rate: F8, us: I8) -> F8:
-    return np.rint(rate * (us * (QUANTA / 1e6)))
-
-
-def _summed(key: I8, amounts: I8) -> tuple[I8, I8]:
-    order = np.argsort(key)  # sums of whole numbers are exact in any order
-    ordered = key[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    return ordered[starts], np.add.reduceat(amounts[order], starts, axis=0)

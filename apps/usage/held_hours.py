@@ -9,7 +9,7 @@ from django.db import connection
 
 from apps.accounts.actor import Actor
 
-MOST_LISTED = 200
+MOST_LISTED_HOURS = 200
 
 # SQL condition for queries on buckets: leaves out hours that another source covers too, until a manager decides.
 NOT_HELD = """ AND (usage_bucket.source_id, usage_bucket.site, usage_bucket.hour_at) NOT IN (
@@ -17,6 +17,11 @@ NOT_HELD = """ AND (usage_bucket.source_id, usage_bucket.site, usage_bucket.hour
     WHERE state IN ('held', 'dropped')
         AND kept_id NOT IN (SELECT id FROM usage_source WHERE archived_at IS NOT NULL))
 """
+# SQL condition on records: whether a job started in such hours, so that another source reports it too.
+STARTED_HELD = """EXISTS (
+    SELECT FROM usage_overlap AS held WHERE held.held_id = source_id AND held.site = usage_record.site
+    AND held.state IN ('held', 'dropped') AND start_at >= held.from_at AND start_at < held.to_at
+    AND kept_id NOT IN (SELECT id FROM usage_source WHERE archived_at IS NOT NULL))"""
 # SQL condition for queries on buckets or records: leaves out archived sources.
 OF_CURRENT = " AND source_id NOT IN (SELECT id FROM usage_source WHERE archived_at IS NOT NULL)"
 
@@ -69,5 +74,5 @@ def list_held_hours(*, actor: Actor) -> list[HeldHours]:
     if actor.user is not None and not actor.user.is_active:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(_GROUPS, [MOST_LISTED])
+        cursor.execute(_GROUPS, [MOST_LISTED_HOURS])
         return [HeldHours(*row) for row in cursor.fetchall()]

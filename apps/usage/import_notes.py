@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.usage.parsers.field_values import VALUES_IGNORED
+from apps.usage.parsers.slurm_values import WCKEYS
 
 _SPEED = "service_level "
 _IGNORED = f"{VALUES_IGNORED} "
@@ -45,19 +46,29 @@ _WORDS = {
     "no_processors": gettext_lazy("Jobs with 0 processors: no usage counts"),
     "other_events_skipped": gettext_lazy("Lines of other kinds, such as licences and reservations"),
     "processors_requested": gettext_lazy("Jobs counted by requested processors, as the allocated ones are unknown"),
+    "earlier_runs_joined": gettext_lazy("Jobs that ran before: their earlier runs are one record"),
+    "earlier_runs_unknown": gettext_lazy("Jobs that ran before: the history has their last run alone"),
+    "jobs_without_slots": gettext_lazy("Jobs of the scheduler, local or grid universe, without slots: not counted"),
+    "kinds_too_many": gettext_lazy("Jobs with more kinds of resources than are kept: counted in their sums"),
     "processors_unknown": gettext_lazy("Jobs without a processor count: set to one, or one per node"),
     "repeated_hour": gettext_lazy("Ambiguous times at the clock change"),
     "rescheduled": gettext_lazy("Rescheduled runs: counted in addition to the next"),
+    "exclusive_jobs": gettext_lazy("Jobs that asked for whole hosts: counted by their slots"),
+    "ran_elsewhere": gettext_lazy("Jobs that another cluster ran: counted by its own log"),
+    "reservations_skipped": gettext_lazy("Advance reservations: their jobs have their own lines"),
     "run_negative": gettext_lazy("Negative run times: set to 0"),
     "slave_tasks_skipped": gettext_lazy("Slave tasks: included in the line of their job"),
     "state_unknown": gettext_lazy("Unknown states"),
     "status_unknown": gettext_lazy("Unknown states"),
     "steps_skipped": gettext_lazy("Steps: included in their job"),
     "suspensions": gettext_lazy("Suspensions: their time doesn't count"),
+    "suspensions_counted": gettext_lazy("Jobs that were suspended: they held their slots, so that time counts"),
     "suspended": gettext_lazy("Jobs that were suspended"),
     "user_unknown": gettext_lazy("Jobs of unknown users"),
+    "users_by_number": gettext_lazy("Jobs whose user has no name: under the number"),
     "values_ignored": gettext_lazy("Rows with an unreadable value that usage doesn't need: counted without it"),
     "wait_unknown": gettext_lazy("Unknown waiting times: set to 0"),
+    WCKEYS: gettext_lazy("Jobs with a wckey: they count at their account and user, as in Slurm’s fair share"),
     "wall_duration_differs": gettext_lazy("Durations that differ from end − start: end − start counts"),
 }
 _LOST = ("billing_differs", "billing_whole")

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.core.derived_state import in_tables
+from apps.core.resource_kinds import LONGEST_RESOURCE_KIND
 from apps.usage import timeliness
 from apps.usage.columns import HourAmounts, Int4ForeignKey, JobColumns, RecordVersion
 from apps.usage.parsers.slurm_billing import BillingWeights
@@ -17,6 +18,7 @@ from apps.usage.parsers.slurm_billing import BillingWeights
 DERIVED_STATE = (
     in_tables(
         "Bucket",
+        "KindHour",
         "SiteDay",
         "SourceDay",
         holds="usage by hour, account, class and site; days and hours with usage",
@@ -43,6 +45,7 @@ DERIVED_STATE = (
     ),
     in_tables(
         "SealedHour",
+        "SealedKind",
         holds="usage of records that were removed after their retention",
         key="source, hour",
         inputs="removed records",
@@ -201,6 +204,42 @@ class Bucket(HourAmounts):
 
     def __str__(self) -> str:
         return f"{self.account_id} at {self.hour_at}"
+
+
+class Kind(models.Model):
+    """A kind of resource that records name, such as gpu:h100. A site has at most MOST_RESOURCE_KINDS (see kinds)."""
+
+    id = models.SmallAutoField(primary_key=True)
+    name = models.CharField(max_length=LONGEST_RESOURCE_KIND, unique=True)
+    first_at = models.DateTimeField()  # when it was first received
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class KindHour(models.Model):
+    """Usage of one kind of resource in a bucket, which exists wherever this does. In multiples of 2⁻¹⁰.
+
+    amount: of a GPU kind, GPU-seconds, which are a part of the bucket's; of energy, joules.
+    """
+
+    goes_with_owner: ClassVar[bool] = True
+
+    pk = models.CompositePrimaryKey("hour_at", "source_id", "account_id", "job_class_id", "site", "kind_id")
+    hour_at = models.DateTimeField()
+    source = Int4ForeignKey(Source, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False)
+    account = Int4ForeignKey(
+        "accounts.Account", on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
+    job_class = Int4ForeignKey(
+        JobClass, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
+    site = models.CharField(max_length=128, blank=True, default="")
+    kind = models.ForeignKey(Kind, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False)
+    amount = models.FloatField()
+
+    def __str__(self) -> str:
+        return f"{self.kind_id} of {self.account_id} at {self.hour_at}"
 
 
 class Import(models.Model):
@@ -376,6 +415,21 @@ class SealedHour(HourAmounts):
 
     def __str__(self) -> str:
         return f"{self.source_id} at {self.hour_at}"
+
+
+class SealedKind(models.Model):
+    """Usage of one kind of resource in an hour from records removed since, beside the sealed hour."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
+    hour_at = models.DateTimeField()
+    kind = models.ForeignKey(Kind, on_delete=models.PROTECT, related_name="+", db_index=False)
+    amount = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "hour_at", "kind"], name="usage_sealedkind_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind_id} of {self.source_id} at {self.hour_at}"
 
 
 class SourceDay(models.Model):

@@ -8,19 +8,20 @@ and beyond the newest 300,000 jobs. Peers report no records.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 from django.db import connection
 
-from apps.usage.arrays import PART_BEFORE, epochs_or_nan
+from apps.usage.arrays import KINDS, PART_BEFORE, epochs_or_nan, kind_columns
+from apps.usage.columns import RATE_ARRAYS
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import F8, FINISHED, I8, Flags
 from apps.usage.pgbinary import fetch_columns
 
-MOST_RECORDS = 300_000
+MOST_TIMED_RECORDS = 300_000
 _HOUR = timedelta(hours=1)
 _FROM = """
 SELECT max(hour_at) FROM (
@@ -30,8 +31,9 @@ WHERE n_jobs > %s
 """
 _LOAD = f"""
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg(start_at), array_agg(end_at),
-    array_agg(own.from_at), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_agg(nodes), array_agg(billing),
-    array_agg(COALESCE(named.code, 0)), array_agg(COALESCE(part_before.began_at, '-infinity'))
+    array_agg(own.from_at), {RATE_ARRAYS},
+    array_agg(COALESCE(named.code, 0)), array_agg(COALESCE(part_before.began_at, '-infinity')),
+    {KINDS}
 FROM unnest(%s::int8[], %s::timestamptz[]) AS own(id, from_at)
 JOIN usage_record ON source_id = own.id {PART_BEFORE}
 LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site
@@ -61,11 +63,13 @@ class EndedRecords:
     site_code: I8
     part_before_epoch: F8
     sites: tuple[str, ...] = ()
+    kinds: Mapping[str, F8] = field(default_factory=dict)  # rates by name; one that isn't there is 0
 
     def selected(self, chosen: Flags | I8) -> EndedRecords:
         """The chosen jobs, by mask or index."""
-        columns = {name: getattr(self, name)[chosen] for name in self.__slots__ if name not in ("since", "sites")}
-        return replace(self, **columns)
+        others = ("since", "sites", "kinds")
+        columns = {name: getattr(self, name)[chosen] for name in self.__slots__ if name not in others}
+        return replace(self, **columns, kinds={name: column[chosen] for name, column in self.kinds.items()})
 
     def covers(self, source_id: I8, hour_epoch: I8) -> Flags:
         """Which buckets these records replace."""
@@ -83,7 +87,7 @@ def own_times_since(*, sources: Sequence[int], reach_s: float, to_at: datetime) 
     except OverflowError:
         from_at = datetime(1970, 1, 1, tzinfo=UTC)
     with connection.cursor() as cursor:
-        cursor.execute(_FROM, [list(sources), from_at, MOST_RECORDS])
+        cursor.execute(_FROM, [list(sources), from_at, MOST_TIMED_RECORDS])
         too_many_at = cursor.fetchone()[0]
     if too_many_at is not None:
         from_at = too_many_at + _HOUR
@@ -104,7 +108,7 @@ def load_ended_records(*, since: Mapping[int, float], to_at: datetime, sites: Se
     from_at = [datetime.fromtimestamp(at_s, UTC) for at_s in since.values()]
     arrays = fetch_columns(_LOAD, [list(since), from_at, list(sites), to_at])
     ids, nothing = np.zeros(0, np.int64), np.zeros(0)
-    columns: list[Any] = arrays or [ids, ids, ids, ids, ids, ids, *[nothing] * 5, ids, ids]
+    columns: list[Any] = arrays or [ids, ids, ids, ids, ids, ids, *[nothing] * 5, ids, ids, ids, None]
     account_id, source_id, job_class_id, start_us, end_us, from_us, cpus, gpus, mem_mb, nodes, billing, *rest = columns
     return EndedRecords(
         dict(since),
@@ -122,6 +126,7 @@ def load_ended_records(*, since: Mapping[int, float], to_at: datetime, sites: Se
         rest[0],
         epochs_or_nan(rest[1]),
         tuple(sites),
+        kind_columns(rest[2], rest[3], end_us - start_us),
     )
 
 

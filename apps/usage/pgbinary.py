@@ -1,16 +1,24 @@
-"""Convert numpy columns to and from PostgreSQL's binary formats: rows of COPY, array parameters and array results.
+"""Write numpy columns as rows of COPY and as array parameters, and read arrays back as columns.
 
+A few values go as psycopg writes them; more of them in PostgreSQL's binary formats, whole columns at a time.
 Formats: PostgreSQL documentation, "COPY, File Formats" and `array_send`; every number is big-endian.
+
+The goal of `bench ingest` needs whole columns. What goes as psycopg writes it is for the road of one record: 94 of 538
+calls and two levels (tests/test_roads.py), and 0.3 of its 17 ms. No bench needs it.
 """
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import psycopg
@@ -18,87 +26,51 @@ from django.db import connection
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
+from psycopg.types.json import Jsonb
 
-from apps.usage.parsers.base import F8, I8, NO_TIME, Bytes, Flags
+from apps.usage.parsers.base import I8, NO_TIME, Bytes, Flags
 
-_EPOCH_US = 946_684_800_000_000  # PostgreSQL counts from 2000
+# Microseconds of this process, by psycopg and by whole columns: COPY of 1 record 295 and 529, of 10 511 and 583, of 100
+# 1,065 and 871, of 1,000 7,551 and 1,916 (INSERT: 281, 845, 4,445, 34,669). An array of 10 numbers 122 and 130, of 10
+# instants 215 and 129, of 1,000 numbers 744 and 153. The goal of `bench ingest` needs the columns.
+_FEW = 8
+
+EPOCH_US = 946_684_800_000_000  # PostgreSQL counts from 2000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _WORD = 4  # bytes of the length before each value; −1 is NULL
 _TRAILER = struct.pack(">h", -1)
-
-_INT4, _INT8, _FLOAT8, _TEXT, _TIMESTAMPTZ = 23, 20, 701, 25, 1184
-_ARRAY_OF = {_INT4: 1007, _INT8: 1016, _FLOAT8: 1022, _TEXT: 1009, _TIMESTAMPTZ: 1185}
 
 U1 = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class _Cells:
     """Values of one type in PostgreSQL's binary form, each in a cell of equal width behind its length word."""
 
-    oid: int
     cells: U1  # (n, 4 + width)
     used: I8 | None = None  # used bytes of each cell, length word included, if they differ
 
+
+class _Type(NamedTuple):
+    """A type of PostgreSQL, and how a column becomes its values: as objects for psycopg, and as cells."""
+
+    oid: int
+    as_objects: Callable[[Any], list[Any]]
+    as_cells: Callable[[Any], _Cells]
+
+
+class Column(NamedTuple):
+    """Values of one type, to be written."""
+
+    type: _Type
+    values: np.ndarray[Any, Any]
+
     def take(self, rows: I8) -> Column:
-        return Column(self.oid, self.cells[rows], None if self.used is None else self.used[rows])
+        return Column(self.type, self.values[rows])
 
 
-def boolean(values: Flags) -> Column:
-    return _numbers(16, values, "u1")
-
-
-def int2(values: I8) -> Column:
-    """values: small numbers, such as states."""
-    return _numbers(21, values, ">i2")
-
-
-def int4(values: I8) -> Column:
-    """Raises OverflowError for larger numbers, which numpy would cut."""
-    if len(values) and not -(2**31) <= int(values.min()) <= int(values.max()) < 2**31:
-        raise OverflowError("An id or number doesn't fit into 4 bytes.")
-    return _numbers(_INT4, values, ">i4")
-
-
-def constant_int4(value: int | None, n: int) -> Column:
-    if value is None:
-        return Column(_INT4, np.full((n, _WORD), 0xFF, np.uint8))  # a length of −1 is NULL
-    return int4(np.full(n, value, np.int64))
-
-
-def int8(values: I8) -> Column:
-    return _numbers(_INT8, values, ">i8")
-
-
-def constant_int8(value: int, n: int) -> Column:
-    return _numbers(_INT8, np.full(n, value), ">i8")
-
-
-def float8(values: F8, *, nan_is_null: bool = False) -> Column:
-    return _numbers(_FLOAT8, values, ">f8", np.isnan(values) if nan_is_null else None)
-
-
-def timestamptz(us: I8) -> Column:
-    """Microseconds since 1970; NO_TIME is NULL."""
-    is_null = us == NO_TIME
-    return _numbers(_TIMESTAMPTZ, np.where(is_null, 0, us - _EPOCH_US), ">i8", is_null)
-
-
-def uuid(values: U1) -> Column:
-    """values: (n, 16), the bytes of each."""
-    return _numbers(2950, np.ascontiguousarray(values).view("V16").reshape(len(values)), "V16")
-
-
-def text(values: Bytes) -> Column:
-    lengths = np.char.str_len(values).astype(np.int64)
-    width = int(lengths.max(initial=0))
-    cells = np.empty(len(values), [("length", ">i4"), ("value", f"S{width}")])
-    cells["length"], cells["value"] = lengths, values
-    is_full = not len(values) or int(lengths.min()) == width
-    return Column(_TEXT, cells.view(np.uint8).reshape(len(values), _WORD + width), None if is_full else _WORD + lengths)
-
-
-def _numbers(oid: int, values: np.ndarray[Any, Any], form: str, is_null: Flags | None = None) -> Column:
+def _numbers(form: str, values: np.ndarray[Any, Any], is_null: Flags | None = None) -> _Cells:
     cells = np.empty(len(values), [("length", ">i4"), ("value", form)])
     width = cells.dtype.itemsize
     cells["length"], cells["value"] = width - _WORD, values
@@ -106,69 +78,138 @@ def _numbers(oid: int, values: np.ndarray[Any, Any], form: str, is_null: Flags |
     if is_null is not None and is_null.any():
         cells["length"][is_null] = -1
         used = np.where(is_null, _WORD, width)
-    return Column(oid, cells.view(np.uint8).reshape(len(values), width), used)
+    return _Cells(cells.view(np.uint8).reshape(len(values), width), used)
+
+
+def _unless(is_null: Callable[[Any], Any], oid: int, form: str) -> _Type:
+    """Numbers of a type, some of which are NULL, which takes no room in a row."""
+
+    def as_objects(values: np.ndarray[Any, Any]) -> list[Any]:
+        return [None if null else each for null, each in zip(is_null(values).tolist(), values.tolist(), strict=True)]
+
+    return _Type(oid, as_objects, lambda values: _numbers(form, values, is_null(values)))
+
+
+def _refuse_large(values: I8) -> None:
+    """numpy and psycopg would cut them."""
+    if len(values) and not -(2**31) <= int(values.min()) <= int(values.max()) < 2**31:
+        raise OverflowError("An id or number doesn't fit into 4 bytes.")
+
+
+def _int4_objects(values: I8) -> list[Any]:
+    _refuse_large(values)
+    return list(values.tolist())
+
+
+def _int4_cells(values: I8) -> _Cells:
+    _refuse_large(values)
+    return _numbers(">i4", values)
+
+
+def _instants(us: I8) -> list[Any]:
+    return [None if each == NO_TIME else _EPOCH + timedelta(microseconds=each) for each in us.tolist()]
+
+
+def _instant_cells(us: I8) -> _Cells:
+    is_null = us == NO_TIME
+    return _numbers(">i8", np.where(is_null, 0, us - EPOCH_US), is_null)
+
+
+def _texts(values: Bytes) -> list[Any]:
+    return [each.decode() for each in values.tolist()]
+
+
+def _text_cells(values: Bytes) -> _Cells:
+    lengths = np.char.str_len(values).astype(np.int64)
+    width = int(lengths.max(initial=0))
+    cells = np.empty(len(values), [("length", ">i4"), ("value", f"S{width}")])
+    cells["length"], cells["value"] = lengths, values
+    is_full = not len(values) or int(lengths.min()) == width
+    return _Cells(cells.view(np.uint8).reshape(len(values), _WORD + width), None if is_full else _WORD + lengths)
+
+
+def _json_objects(values: Bytes) -> list[Any]:
+    return [Jsonb(json.loads(each)) if each else None for each in values.tolist()]
+
+
+def _json_cells(values: Bytes) -> _Cells:
+    encoded = _text_cells(np.char.add(np.bytes_(b"\x01"), values))  # the version of the format
+    used = np.full(len(values), encoded.cells.shape[1]) if encoded.used is None else encoded.used
+    is_null = np.char.str_len(values) == 0
+    encoded.cells[is_null, :_WORD] = 0xFF
+    return _Cells(encoded.cells, np.where(is_null, _WORD, used))
+
+
+_INT4 = _Type(23, _int4_objects, _int4_cells)
+_INT8 = _Type(20, np.ndarray.tolist, partial(_numbers, ">i8"))
+_FLOAT8 = _Type(701, np.ndarray.tolist, partial(_numbers, ">f8"))
+_TEXT = _Type(25, _texts, _text_cells)
+_JSONB = _Type(3802, _json_objects, _json_cells)
+_TIMESTAMPTZ = _Type(1184, _instants, _instant_cells)
+_UUID = _Type(
+    2950,
+    lambda values: [UUID(bytes=each.tobytes()) for each in values],
+    lambda values: _numbers("V16", np.ascontiguousarray(values).view("V16").reshape(len(values))),
+)
+
+boolean = partial(Column, _Type(16, lambda values: values.astype(np.bool_).tolist(), partial(_numbers, "u1")))
+int2 = partial(Column, _Type(21, np.ndarray.tolist, partial(_numbers, ">i2")))  # small numbers, such as states
+int4 = partial(Column, _INT4)  # raises OverflowError for larger numbers
+int8 = partial(Column, _INT8)
+float8 = partial(Column, _FLOAT8)
+int4_unless_zero = partial(Column, _unless(partial(np.equal, 0), 23, ">i4"))
+int8_unless_zero = partial(Column, _unless(partial(np.equal, 0), 20, ">i8"))
+float8_unless_zero = partial(Column, _unless(partial(np.equal, 0), 701, ">f8"))
+float8_unless_one = partial(Column, _unless(partial(np.equal, 1), 701, ">f8"))
+float8_unless_nan = partial(Column, _unless(np.isnan, 701, ">f8"))
+timestamptz = partial(Column, _TIMESTAMPTZ)  # microseconds since 1970; NO_TIME is NULL
+text = partial(Column, _TEXT)
+json_or_null = partial(Column, _JSONB)  # the text of each; an empty one is NULL
+uuid = partial(Column, _UUID)  # (n, 16), the bytes of each
+
+
+def constant_int4(value: int, n: int) -> Column:
+    return Column(_INT4, np.full(n, value, np.int64))
+
+
+def constant_int8(value: int, n: int) -> Column:
+    return Column(_INT8, np.full(n, value, np.int64))
 
 
 def copy_payload(columns: Sequence[Column]) -> bytes:
     """All rows in the binary format of COPY, with header and trailer."""
     n_fields = np.frombuffer(struct.pack(">h", len(columns)), np.uint8)
-    first = Column(0, np.broadcast_to(n_fields, (len(columns[0].cells), 2)))
-    return _HEADER + _joined([first, *columns]) + _TRAILER
+    first = _Cells(np.broadcast_to(n_fields, (len(columns[0].values), 2)))
+    rows = _joined([first, *(column.type.as_cells(column.values) for column in columns)])
+    return b"".join([_HEADER, rows.data, _TRAILER])
 
 
-class Array:
-    """Values encoded as one array parameter. encode: makes the column of them."""
-
-    encode: ClassVar[Any]
-
-    def __init__(self, values: np.ndarray[Any, Any]) -> None:
-        column: Column = self.encode(values)
-        n, width = column.cells.shape
-        is_null = column.cells[:, 0] == 0xFF  # a length below 0
-        used = column.cells if column.used is None else column.cells[np.arange(width) < column.used[:, None]]
-        head = struct.pack(">iiIii", 1, bool(is_null.any()), column.oid, n, 1)
-        self.data = head + used.tobytes() if n else struct.pack(">iiI", 0, 0, column.oid)
+def _array(kind: _Type, values: np.ndarray[Any, Any]) -> object:
+    """Values as one array parameter, whose type the query names: `%s::int8[]`."""
+    if len(values) <= _FEW:
+        return kind.as_objects(values)
+    encoded = kind.as_cells(values)
+    cells, width = encoded.cells, encoded.cells.shape[1]
+    has_null = bool((cells[:, 0] == 0xFF).any())  # a length below 0
+    used = cells if encoded.used is None else cells[np.arange(width) < encoded.used[:, None]]
+    return _EncodedArray(struct.pack(">iiIii", 1, has_null, kind.oid, len(values), 1) + used.tobytes())
 
 
-class Int8Array(Array):
-    encode = staticmethod(int8)
+int8_array = partial(_array, _INT8)
+float8_array = partial(_array, _FLOAT8)
+text_array = partial(_array, _TEXT)
+timestamptz_array = partial(_array, _TIMESTAMPTZ)  # of microseconds since 1970
 
 
-class Float8Array(Array):
-    encode = staticmethod(float8)
-
-
-class TextArray(Array):
-    encode = staticmethod(text)
-
-
-class TimestamptzArray(Array):
-    """Of microseconds since 1970."""
-
-    encode = staticmethod(timestamptz)
+class _EncodedArray(bytes):
+    """An array in PostgreSQL's binary format."""
 
 
 class _ArrayDumper(Dumper):
     format = Format.BINARY
 
-    def dump(self, obj: Array) -> Buffer:
-        return obj.data
-
-
-class _Int8Dumper(_ArrayDumper):
-    oid = _ARRAY_OF[_INT8]
-
-
-class _Float8Dumper(_ArrayDumper):
-    oid = _ARRAY_OF[_FLOAT8]
-
-
-class _TextDumper(_ArrayDumper):
-    oid = _ARRAY_OF[_TEXT]
-
-
-class _TimestamptzDumper(_ArrayDumper):
-    oid = _ARRAY_OF[_TIMESTAMPTZ]
+    def dump(self, obj: _EncodedArray) -> Buffer:
+        return obj
 
 
 class _NumberArrayLoader(Loader):
@@ -202,7 +243,10 @@ class _TimestamptzArrayLoader(_NumberArrayLoader):
 
     def load(self, data: Buffer) -> Any:
         us = super().load(data)
-        return np.where(us == NO_TIME, NO_TIME, us + _EPOCH_US)
+        return np.where(us == NO_TIME, NO_TIME, us + EPOCH_US)
+
+
+_LOADERS = {1007: _Int4ArrayLoader, 1016: _NumberArrayLoader, 1022: _Float8ArrayLoader, 1185: _TimestamptzArrayLoader}
 
 
 @contextmanager
@@ -211,14 +255,9 @@ def cursor() -> Iterator[psycopg.Cursor[Any]]:
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as db_cursor:
         adapters = db_cursor.adapters
-        adapters.register_dumper(Int8Array, _Int8Dumper)
-        adapters.register_dumper(Float8Array, _Float8Dumper)
-        adapters.register_dumper(TextArray, _TextDumper)
-        adapters.register_dumper(TimestamptzArray, _TimestamptzDumper)
-        adapters.register_loader(_ARRAY_OF[_INT4], _Int4ArrayLoader)
-        adapters.register_loader(_ARRAY_OF[_INT8], _NumberArrayLoader)
-        adapters.register_loader(_ARRAY_OF[_FLOAT8], _Float8ArrayLoader)
-        adapters.register_loader(_ARRAY_OF[_TIMESTAMPTZ], _TimestamptzArrayLoader)
+        adapters.register_dumper(_EncodedArray, _ArrayDumper)
+        for oid, loader in _LOADERS.items():
+            adapters.register_loader(oid, loader)
         yield db_cursor
 
 
@@ -232,15 +271,20 @@ def fetch_columns(query: str, parameters: Sequence[Any]) -> list[Any]:
 def copy_in(query: str, columns: Sequence[Column]) -> None:
     """Run `COPY … FROM STDIN (FORMAT BINARY)` with these columns."""
     with cursor() as db_cursor, db_cursor.copy(query) as copy:
-        copy.write(copy_payload(columns))
+        if len(columns[0].values) > _FEW:
+            copy.write(copy_payload(columns))
+            return
+        copy.set_types([column.type.oid for column in columns])
+        for row in zip(*[column.type.as_objects(column.values) for column in columns], strict=True):
+            copy.write_row(row)
 
 
-def _joined(columns: Sequence[Column]) -> bytes:
+def _joined(columns: Sequence[_Cells]) -> U1:
     """The bytes of all rows, without the unused ends of cells."""
     parts = [_merged(list(group)) for _varies, group in groupby(columns, key=lambda column: column.used is not None)]
     blocks = [block for blocks in parts for block in blocks]
     if len(blocks) == 1:
-        return blocks[0].cells.tobytes()
+        return blocks[0].cells
     n_bytes = sum([block.cells.shape[1] if block.used is None else block.used for block in blocks])
     ends = np.cumsum(n_bytes)
     place = ends - n_bytes
@@ -254,14 +298,18 @@ def _joined(columns: Sequence[Column]) -> bytes:
                 chosen = np.flatnonzero(block.used == n_used)
                 _put(rows, place[chosen], block.cells[chosen, :n_used])
             place = place + block.used
-    return rows.tobytes()
+    return rows
 
 
-def _merged(columns: list[Column]) -> list[Column]:
-    """Neighbours of equal width in all rows as one."""
+def _merged(columns: list[_Cells]) -> list[_Cells]:
+    """Neighbours of equal width in all rows as one, each put at once: byte by byte takes twice as long."""
     if columns[0].used is not None or len(columns) == 1:
         return columns
-    return [Column(0, np.concatenate([column.cells for column in columns], axis=1))]
+    n, widths = len(columns[0].cells), [column.cells.shape[1] for column in columns]
+    rows = np.empty(n, [(f"f{place}", f"V{width}") for place, width in enumerate(widths)])
+    for place, (width, column) in enumerate(zip(widths, columns, strict=True)):
+        rows[f"f{place}"] = np.ascontiguousarray(column.cells).view(f"V{width}").reshape(n)
+    return [_Cells(rows.view(np.uint8).reshape(n, sum(widths)))]
 
 
 def _put(target: U1, place: I8, cells: U1) -> None:

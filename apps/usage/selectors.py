@@ -17,11 +17,15 @@ from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, Malformed, NotFound
 from apps.usage.account_counts import account_counts
 from apps.usage.authority import may_read_all, may_write
-from apps.usage.buckets import AMOUNTS
+from apps.usage.bucket_deltas import AMOUNTS
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.quality.coverage import SourceDays, list_days
 
-_MOST_ROWS = 10_001
+_MOST_USAGE_ROWS = 10_001
+_N_REJECTED = """
+SELECT source_id, sum((run.counts->>'rejected')::int8)::int8 FROM usage_import
+JOIN runs_run AS run ON run.id = run_id WHERE NOT dry_run AND source_id = ANY(%s) GROUP BY source_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ def list_buckets(query: BucketQuery, *, actor: Actor) -> list[BucketRow]:
         " LIMIT %(limit)s"
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, {**parameters, "limit": min(query.limit, _MOST_ROWS)})
+        cursor.execute(sql, {**parameters, "limit": min(query.limit, _MOST_USAGE_ROWS)})
         rows = cursor.fetchall()
     return _bucket_rows(rows, source_ids, with_account=query.by == "account")
 
@@ -242,12 +246,6 @@ def _sources_of(actor: Actor, *, also_archived: bool = False) -> QuerySet[Source
         return sources
     reached = [slug for slug in sources.values_list("slug", flat=True) if actor.reaches_source(slug)]
     return sources.filter(slug__in=reached)
-
-
-_N_REJECTED = """
-SELECT source_id, sum((run.counts->>'rejected')::int8)::int8 FROM usage_import
-JOIN runs_run AS run ON run.id = run_id WHERE NOT dry_run AND source_id = ANY(%s) GROUP BY source_id
-"""
 
 
 def _counted(sources: QuerySet[Source]) -> list[Source]:

@@ -14,19 +14,20 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.db import IntegrityError, transaction
 
 from apps.accounts import audit_log as audit
-from apps.accounts.account_ids import refuse_reserved
 from apps.accounts.actor import Actor
+from apps.accounts.entry_accounts import refuse_reserved
 from apps.accounts.idempotency import get_stored_answer, store_answer
+from apps.core.column_bounds import most_characters
 from apps.core.counts import counted
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
-from apps.core.packing import MOST_EXPANSION, Bounds, Damaged, Expands, unpack_gzip
+from apps.core.packing import MOST_UNPACKING, Bounds, Damaged, Expands, unpack_gzip
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
-from apps.usage import buckets
+from apps.usage import bucket_deltas
 from apps.usage.authority import require_create, require_open, require_write
 from apps.usage.models import Import, Source
 from apps.usage.parsers.base import NO_TIME
-from apps.usage.parsers.records_json import MOST_VALUES, Records, parse_records
+from apps.usage.parsers.records_json import MOST_RECORD_VALUES, Records, parse_records
 from apps.usage.parsers.registry import format_of
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.records import uploads
@@ -35,9 +36,9 @@ from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts
 
 MOST_BODY_BYTES = 32 * 1024**2
-MOST_BODY_VALUES = MOST_VALUES  # of a JSON list
-MOST_HOURS = 20_000_000  # job hours of all records of one request: bounds its processing time
-MOST_NAMED = 1000
+MOST_BODY_VALUES = MOST_RECORD_VALUES  # of a JSON list
+MOST_JOB_HOURS = 20_000_000  # job hours of all records of one request: bounds its processing time
+MOST_NAMED_REJECTIONS = 1000
 _READ = 256 * 1024
 _SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -63,8 +64,8 @@ def make_source(new: NewSource, *, at: datetime, actor: Actor) -> Source:
     """Create a usage source. Without a namespace, its slug becomes the namespace of its user names."""
     require_create(actor, new.slug)
     _refuse_slug(new.slug)
-    if not new.name.strip() or len(new.name) > 128:
-        raise _invalid("name", "Give the source a name of 1 to 128 characters.")
+    if not new.name.strip() or len(new.name) > most_characters(Source, "name"):
+        raise _invalid("name", f"Give the source a name of 1 to {most_characters(Source, 'name')} characters.")
     zone_of(new.time_zone)
     refuse_reserved(new.namespace)
     try:
@@ -270,8 +271,8 @@ def push_records(pushed: PushedRecords, *, at: datetime, actor: Actor) -> dict[s
         raise _all_rejected(records)
     batch = records.batch
     ended = (batch.end_us != NO_TIME) & (batch.start_us != NO_TIME)
-    if buckets.count_job_hours(batch.start_us[ended], batch.end_us[ended]) > MOST_HOURS:
-        message = f"These jobs ran for over {MOST_HOURS} hours together: send fewer in one call."
+    if bucket_deltas.count_job_hours(batch.start_us[ended], batch.end_us[ended]) > MOST_JOB_HOURS:
+        message = f"These jobs ran for over {MOST_JOB_HOURS} hours together: send fewer in one call."
         raise TooLarge(message, code="too_many_hours")
     if known is None and not len(batch):
         raise NotFound(f"There is no usage source {pushed.source_slug[:64]!r}: its first good record makes it.")
@@ -316,7 +317,7 @@ def _unpack(packed: bytes) -> bytes:
         return unpack_gzip(packed, Bounds(n_bytes=MOST_BODY_BYTES))
     except Expands as error:
         raise TooLarge(
-            f"The body unpacks to more than {MOST_EXPANSION} times its size, or {MOST_BODY_BYTES // 1024**2} MB.",
+            f"The body unpacks to more than {MOST_UNPACKING} times its size, or {MOST_BODY_BYTES // 1024**2} MB.",
             code="expands_too_much",
         ) from error
     except Damaged as error:
@@ -346,7 +347,7 @@ def _all_rejected(records: Records) -> Invalid:
     bad = records.rejections
     problems = [
         FieldProblem(f"line {rejection.line}", f"{rejection.code}: {rejection.message}")
-        for rejection in bad[:MOST_NAMED]
+        for rejection in bad[:MOST_NAMED_REJECTIONS]
     ]
     invalid = counted(len(bad), "record is", "records are")
     return Invalid(f"{invalid} invalid, so none was imported.", code="records_rejected", fields=problems)

@@ -1,1 +1,1 @@
-"""docs/papers.md: each claim of the five papers with its test and our number, and each figure beside the paper's."""
+"""The appendix papers.md: each claim of the papers with its test and our number, each figure beside the paper's."""

@@ -1,4 +1,4 @@
-"""`make papers`: measure all that docs/papers.md shows; exits with 1 if the files differ, which are replaced then."""
+"""`make papers`: measure all that the appendix papers.md shows, and replace what differs; exits with 1 then."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ DEPTH_OBLIVIOUS = Paper(
             "hierarchy", "What an account used moves the factor of its users", "*My priority*, explanation by level"
         ),
         "F5": Claim("formula", "R, r_l and k of each entry", "`effective_ratio`, `local_ratio`, `k` of REST"),
-        "F6": Claim("figure 1", "k by the ratio of the account above", "*Operators*, figure *exponent*"),
+        "F6": Claim("figure 1", "k by the ratio of the account above", "`analyse exponent`"),
         "F7": Claim("formula", "Usage decays by a half-life", "setting *Usage window*: `slurm`"),
         "F8": Claim("configuration", "Chosen by a flag of Slurm", "`--slurm-config` of `manage.py import_policy`"),
         "F9": Claim("(not in the text)", "No shares give 0, no usage gives 1", "`manage.py compute`"),
@@ -29,8 +29,8 @@ DEPTH_OBLIVIOUS = Paper(
         "F11": Claim(
             "introduction",
             "Priorities of deep and irregular trees use more of their range",
-            "*Compare*",
-            untested="the text gives no number; *Compare* counts rank changes for a tree",
+            "*Algorithm*",
+            untested="the text gives no number; *Algorithm* counts rank changes for a tree",
         ),
         "F12": Claim(
             "hierarchy",

@@ -23,7 +23,9 @@ GRIDWIDE = Paper(
         "4.9": Claim("section 2", "Priorities by usage against target", "`manage.py recompute`"),
         "4.10": Claim("section 2", "Local policies count local usage", "scope `local`"),
         "4.11": Claim("section 2", "Global policies count usage of all sites", "scope `global`"),
-        "4.12": Claim("figure 1", "Its tree can be written", "YAML and CSV of [policies as code](policies-as-code.md)"),
+        "4.12": Claim(
+            "figure 1", "Its tree can be written", "YAML and CSV of [policies as code](../policies-as-code.md)"
+        ),
         "4.13": Claim("section 2", "Jobs at a group without users have a priority, too", "`rank` and `factor` of REST"),
         "4.14": Claim("section 3", "The root is the total capacity", "tree page"),
         "4.15": Claim("section 3", "A child has a percentage of its parent", "editor, *Shares* or *Percent*"),
@@ -35,7 +37,7 @@ GRIDWIDE = Paper(
             "sources of this site and peers; no address of a foreign service per entry",
         ),
         "4.18": Claim("figure 2", "Sources and mounts can be seen", "badges of the tree"),
-        "4.19": Claim("section 3", "A collector for each type of source", "[usage formats](usage.md)"),
+        "4.19": Claim("section 3", "A collector for each type of source", "[usage formats](../usage.md)"),
         "4.20": Claim(
             "section 3",
             "Metrics other than processor time, and faster resources",
@@ -125,7 +127,7 @@ GRIDWIDE = Paper(
         "4.68": Claim(
             "future",
             "A callout for Maui",
-            "[recipes](recipe-others.md)",
+            "[recipes](../recipe-others.md)",
             untested="a recipe sets `FSTARGET`; no Maui to run it against",
         ),
         "4.69": Claim("future", "Other priority factors beside fair share", "*Why does my job wait?*"),

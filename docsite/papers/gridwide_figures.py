@@ -60,8 +60,8 @@ def figures(stored: Records, step_h: float) -> Iterator[Figure]:
         "3",
         "components",
         "A policy engine between the scheduler, remote policies and sources of usage.",
-        "Look-ups, mounts and feeds; the [glossary](glossary.md) leads from the paper's words to ours.",
-        "[architecture](architecture.md)",
+        "Look-ups, mounts and feeds; the [glossary](../glossary.md) leads from the paper's words to ours.",
+        "[architecture](../architecture.md)",
     )
     yield Figure(
         "gridwide",

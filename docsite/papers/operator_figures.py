@@ -1,4 +1,4 @@
-"""Figures 4 to 17 of the operators paper, from the functions that the page *Operators* shows."""
+"""Figures 4 to 17 of the operators paper, from the functions that `analyse` prints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def figures() -> Iterator[Figure]:
         "the pipeline",
         "Shares and usage are distributed, priorities computed from them, and applied by schedulers.",
         "Mounts and feeds distribute, a recompute makes a snapshot, look-ups and agents apply it.",
-        "[architecture](architecture.md)",
+        "[architecture](../architecture.md)",
     )
     yield Figure(
         "operators",
@@ -38,7 +38,7 @@ def figures() -> Iterator[Figure]:
         "a tree of organisations",
         "Two organisations and a local queue divide a system, and divide their shares again.",
         "The tree of the sample grid is drawn with targets and usage.",
-        "[a worked tree](worked-tree.md)",
+        "[a worked tree](../worked-tree.md)",
     )
     yield Figure(
         "operators",
@@ -46,7 +46,7 @@ def figures() -> Iterator[Figure]:
         "from the tree to vectors",
         "The priorities on the path from the root are the vector of a leaf.",
         "The worked tree has the vector of each leaf, and their order.",
-        "[a worked tree](worked-tree.md)",
+        "[a worked tree](../worked-tree.md)",
     )
     yield Figure(
         "operators",
@@ -62,7 +62,7 @@ def figures() -> Iterator[Figure]:
         "what a low resolution loses",
         "At 100 two users share the first component and the second one decides wrongly; at 1,000 the order is right.",
         _inverted_order(),
-        "*Operators*, figure *resolution*",
+        "`analyse resolution`",
     )
     yield Figure(
         "operators",

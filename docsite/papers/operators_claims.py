@@ -8,7 +8,9 @@ OPERATORS = Paper(
     "operators",
     "Rodrigo, Östberg, Elmroth: Priority Operators for Fairshare Scheduling",
     {
-        "O1": Claim("eq. 1–3", "Priorities are in −1..1, 0 on target only, and monotone", "[extending](extending.md)"),
+        "O1": Claim(
+            "eq. 1–3", "Priorities are in −1..1, 0 on target only, and monotone", "[extending](../extending.md)"
+        ),
         "O2": Claim("eq. 5", "Absolute is target − actual", "operator `absolute`"),
         "O3": Claim("eq. 6", "Relative is the gap as a fraction of the larger of both", "operator `relative`"),
         "O4": Claim("eq. 7", "Relative-n raises the gap to the power n", "operators `relative-2` … `relative-1000`"),
@@ -23,24 +25,20 @@ OPERATORS = Paper(
         "O11": Claim("eq. 15, 17", "Equal priorities have one component at every resolution", "`manage.py compute`"),
         "V1": Claim("figures 2–3", "A tree of shares gives each leaf a vector of priorities", "`vector` of REST"),
         "V2": Claim("figure 4", "Components 0..r−1, written as one string of fixed width", "`key` of REST"),
-        "V3": Claim("figure 5", "Too low a resolution reverses an order", "*Operators*, figure *resolution*"),
+        "V3": Claim("figure 5", "Too low a resolution reverses an order", "`analyse resolution`"),
         "V4": Claim("section 2.2", "Vectors compare level by level, from the top", "`rank` of REST"),
         "V5": Claim("section 2.2", "Short vectors are padded with the balance", "`key` of REST"),
         "V6": Claim("section 2.2", "A vector is projected to one number", "setting `factor_from` of Aequus"),
         "D1": Claim(
-            "figures 7–8", "Input density: how fine an operator is, over all inputs", "*Operators*, *input density*"
+            "figures 7–8", "Input density: how fine an operator is, over all inputs", "`analyse input-density`"
         ),
-        "D2": Claim(
-            "figures 9–13", "Local density: the same at one target", "*Operators*, *profiles* and *local density*"
-        ),
-        "D3": Claim("section 5.2", "Relative is equally fine everywhere", "*Operators*, *input density*"),
-        "D4": Claim(
-            "section 5.2", "Absolute is finest at the ends, sigmoid-2 at balance", "*Operators*, *input density*"
-        ),
+        "D2": Claim("figures 9–13", "Local density: the same at one target", "`analyse profiles`, `local-density`"),
+        "D3": Claim("section 5.2", "Relative is equally fine everywhere", "`analyse input-density`"),
+        "D4": Claim("section 5.2", "Absolute is finest at the ends, sigmoid-2 at balance", "`analyse input-density`"),
         "D5": Claim(
             "section 5.2",
             "Combined and Slurm are not symmetric around balance",
-            "`docs/analysis.md`",
+            "`docs/appendices/analysis.md`",
             "combined is, by its own eq. 10",
         ),
         "D6": Claim(
@@ -53,16 +51,14 @@ OPERATORS = Paper(
         "J2": Claim(
             "figure 17",
             "Bits that make a job of 2,000 h visible",
-            "*Operators*, figure *bits*",
+            "`analyse bits`",
             "the 21 within one bit count states that no entry can have",
         ),
-        "J3": Claim(
-            "figures 14–16", "Smallest visible job by bits, operator and region", "*Operators*, figure *job size*"
-        ),
+        "J3": Claim("figures 14–16", "Smallest visible job by bits, operator and region", "`analyse job-size`"),
         "J4": Claim(
             "section 5.4",
             "Order of the operators by that job",
-            "`docs/analysis.md`",
+            "`docs/appendices/analysis.md`",
             "one pair of neighbours at balance, one over target",
         ),
         "J5": Claim(
@@ -74,17 +70,17 @@ OPERATORS = Paper(
         "A1": Claim(
             "section 3", "New operators are checked against the definition", "entry point `fairshare.operators`"
         ),
-        "A2": Claim("eq. 15", "Virtual targets: shares of idle siblings in proportion", "`docs/analysis.md`"),
+        "A2": Claim(
+            "eq. 15", "Virtual targets: shares of idle siblings in proportion", "`docs/appendices/analysis.md`"
+        ),
         "A3": Claim("section 7", "Future work: all operators simulated, with noise and other trees", "the sweep below"),
         "A4": Claim(
             "eq. 15", "Usage settles at the virtual targets, or in equal points", "`manage.py simulate idle-U-B12`"
         ),
         "A5": Claim("section 7", "Future work: resolutions simulated", "the sweep below"),
-        "A6": Claim("eq. 16", "Relative, its power, both sigmoids and Slurm order alike", "*Compare*"),
-        "A7": Claim(
-            "section 5", "What a resolution does to the order of a real tree", "*Operators*, figure *resolution*"
-        ),
-        "A8": Claim("figure 5", "Ranks that rounding changes, apart from those of the operator", "*Compare*"),
+        "A6": Claim("eq. 16", "Relative, its power, both sigmoids and Slurm order alike", "*Algorithm*"),
+        "A7": Claim("section 5", "What a resolution does to the order of a real tree", "`analyse resolution`"),
+        "A8": Claim("figure 5", "Ranks that rounding changes, apart from those of the operator", "*Algorithm*"),
         "A9": Claim(
             "eq. 2",
             "Only entries on target have 0, for any n",
@@ -92,24 +88,22 @@ OPERATORS = Paper(
             "n is at most 1,000: doubles can't tell more",
         ),
         "A10": Claim("eq. 10", "Combined with k = 0 is relative-2", "*Algorithm* page"),
-        "A12": Claim("section 7", "Which operator suits which region", "*Operators*, sentence of *job size*"),
-        "A13": Claim(
-            "section 7", "The least resolution for this tree and this job", "*Operators*, the check above the figures"
-        ),
+        "A12": Claim("section 7", "Which operator suits which region", "`analyse job-size`, its sentence"),
+        "A13": Claim("section 7", "The least resolution for this tree and this job", "`analyse POLICY`, its check"),
         "Z1": Claim("eq. 4", "An entry without shares comes last", "setting `zero_shares: last`"),
         "Z3": Claim("eq. 17, 20", "Effective priorities: what remains after rounding", "`manage.py analyse steps`"),
-        "Z4": Claim("eq. 22", "The smallest job that shows, for one entry", "*Operators*, figure *leaf jobs*"),
+        "Z4": Claim("eq. 22", "The smallest job that shows, for one entry", "`analyse leaf-jobs`"),
         "Z5": Claim("section 4.3", "Usage of other groups changes nothing in a group", "`manage.py compute`"),
         "Z6": Claim(
             "section 4.5",
             "Time and memory of the operators (left open)",
             "",
-            untested="a measurement: `python -m bench operators`",
+            untested="the paper leaves it open; [scale](../scale.md) has the engine's",
         ),
         "Z10": Claim(
             "section 6",
             "LSF is absolute, Maui a version of relative",
-            "*Operators*",
+            "*Algorithm*",
             "the manuals say the opposite; both are shown",
         ),
         "Z11": Claim("section 7", "Operators steer Slurm", "the agent of `docs/schedulers.md`"),

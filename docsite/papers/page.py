@@ -1,4 +1,4 @@
-"""The generated parts of docs/papers.md, and its drawings: from claims, marks of tests, and the last records."""
+"""Generated parts of the appendix papers.md, and its drawings: from claims, marks of tests, and the last records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from docsite.markdown import code, table
 from docsite.marked_tests import function_of, marked_tests
 from docsite.papers import depth_figures, gridwide_figures, operator_figures, records, sweep_table
 from docsite.papers.claim import Claim
-from docsite.papers.claims import CLAIMS, PAPERS
+from docsite.papers.claims import PAPERS
 from docsite.papers.figure import Figure
 from docsite.papers.measuring import STEP_H
 from docsite.papers.records import Records, Value
@@ -85,13 +85,8 @@ def _deviation(values: list[Value]) -> str:
 
 
 def _section(figure: Figure) -> str:
-    picture = f"![{figure.title}](pictures/{figure.path})\n\n" if figure.drawing else ""
+    picture = f"![{figure.title}](../pictures/{figure.path})\n\n" if figure.drawing else ""
     return (
         f"### Figure {figure.number}: {figure.title}\n\n{picture}"
         f"- Paper: {figure.said}\n- Here ({figure.where}): {figure.ours}"
     )
-
-
-def unknown_marks() -> set[str]:
-    """Names in marks that are no claim."""
-    return set(marked_tests(MARK)) - set(CLAIMS)

@@ -12,7 +12,7 @@ SAM = Paper(
         "3.2": Claim(
             "queue",
             "A job goes to the front or the back of a queue",
-            "`manage.py jobs`, the gateway of [SAM queue](sam.md)",
+            "`manage.py jobs`, the gateway of [SAM queue](../sam.md)",
         ),
         "3.3": Claim("queue", "The queue must not age jobs", "note in each answer"),
         "3.4": Claim(
@@ -30,14 +30,14 @@ SAM = Paper(
         "3.9": Claim("benefit", "Weighted usage of several resources", '`benefit: {"cpu_s": 2, "data_gb": 3}`'),
         "3.10": Claim("benefit", "Benefit by the number of running processes", "benefit `processes`"),
         "3.11": Claim("benefit", "Benefit by data", "benefit `data_gb`"),
-        "3.12": Claim("service", "The service knows the benefit of each group", "the ledger of [SAM queue](sam.md)"),
+        "3.12": Claim("service", "The service knows the benefit of each group", "the ledger of [SAM queue](../sam.md)"),
         "3.13": Claim(
             "applications",
             "Physics data taking as a priority group of mass storage",
             "",
             untested="no mass storage system to read; simulated as 3.16",
         ),
-        "3.14": Claim("applications", "Groups of a batch system", "the gateway of [SAM queue](sam.md)"),
+        "3.14": Claim("applications", "Groups of a batch system", "the gateway of [SAM queue](../sam.md)"),
         "3.15": Claim("(page)", "The rule is explained for each job", "*Job priorities*"),
         "3.16": Claim(
             "applications",

@@ -18,7 +18,7 @@ from django.http import HttpResponse
 from django.utils.log import log_response
 
 from apps.core.log_context import request_id
-from apps.web.lookup import NeedsWorkerThread
+from apps.web.middleware.lookup import NeedsWorkerThread
 from apps.web.rest import errors
 from apps.web.rest.body_limits import limit_of
 from apps.web.rest.requests import HEADER, set_request_id

@@ -5,8 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
-from apps.web.early_answers import is_early
-from apps.web.lookup import is_lookup
+from apps.web.middleware.early_answers import is_early
 from fairshare_web.server.environ import Environ, UnreadBody
 
 HEALTH_PATHS = ("/readyz", "/metrics")
@@ -30,7 +29,7 @@ DISK = _pool("disk", 2)  # bodies and replies that are too large for memory: no 
 def lane_of(environ: Environ) -> ThreadPoolExecutor:
     """The threads that may run this request."""
     path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
-    if "HTTP_AUTHORIZATION" in environ and (is_lookup(path, method) or is_early(path, method)):
+    if "HTTP_AUTHORIZATION" in environ and is_early(path, method):
         return LOOKUP
     if _has_large_body(environ):
         return LARGE

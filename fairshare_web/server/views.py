@@ -18,7 +18,7 @@ from django.http import HttpResponseBase
 
 from apps.core.log_context import request_id
 from apps.core.postgresql import n_commits
-from apps.web.lookup import ANSWER_FROM, AnswerFrom
+from apps.web.middleware.lookup import ANSWER_FROM, AnswerFrom
 from apps.web.rest.requests import set_request_id
 from fairshare_web.server.environ import SENDS_FILES, Environ
 from fairshare_web.server.large_bodies import LargeBodies, NotStarted

@@ -47,8 +47,8 @@ export function fromTo(host, before, now, to) {
   host.dataset.shown = key;
   if (before === "" || before === now) host.replaceChildren(now);
   else {
-    const arrow = el("span", { class: "sr" }, ` ${to} `);
-    host.replaceChildren(el("span", { class: "pct" }, el("s", {}, before.replace("\u00a0%", "")), icon("arrow-right"), arrow, el("b", {}, now)));
+    const arrow = el("span", { class: "drawn to" }, ` ${to} `);
+    host.replaceChildren(el("span", { class: "pct" }, el("s", {}, before.replace("\u00a0%", "")), arrow, el("b", {}, now)));
   }
 }
 

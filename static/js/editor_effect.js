@@ -120,9 +120,10 @@ function drawPlaces(host, { direction, text, phrase }) {
   const key = `${direction}${text}`;
   if (host.dataset.shown === key) return;
   host.dataset.shown = key;
+  if (!direction) return host.replaceChildren(el("span", { class: "drawn none" }, phrase));
   const number = el("span", { "aria-hidden": "true" }, text);
-  const parts = direction ? [icon(`arrow-${direction}`, "s"), number] : [number];
-  host.replaceChildren(el("span", { class: direction ? `places ${direction}` : "muted" }, ...parts, el("span", { class: "sr" }, phrase)));
+  const parts = [icon(`arrow-${direction}`, "s"), number, el("span", { class: "sr" }, phrase)];
+  host.replaceChildren(el("span", { class: `places ${direction}` }, ...parts));
 }
 
 export function drawBalance(balance, state, text) {

@@ -172,10 +172,14 @@ export function focusOn(region, isInPlace = true) {
     ?? (isInPlace && document.activeElement !== document.body ? null : region.querySelector("h1"));
   if (!goal) return;
   goal.closest("details")?.setAttribute("open", "");
-  if (!goal.matches("input, select, textarea, button, a[href], [tabindex]")) goal.tabIndex = -1;
-  goal.focus({ preventScroll: true });
+  takeFocus(goal);
   if (!isInView(goal)) goal.scrollIntoView({ block: "center" });
   if (goal.matches("[aria-invalid=true]")) announce(wordsOf(goal));
+}
+
+function takeFocus(element) {
+  if (!element.matches("input, select, textarea, button, a[href], [tabindex]")) element.tabIndex = -1;
+  element.focus({ preventScroll: true });
 }
 
 const shownAmong = (region, selector) => [...region.querySelectorAll(selector)]
@@ -208,8 +212,16 @@ const wasPressed = (event) => ["submit", "click"].includes(event.detail.requestC
 const answerOf = (xhr) => ({ status: xhr?.status, headers: { has: (name) => Boolean(xhr?.getResponseHeader(name)) } });
 
 document.addEventListener("htmx:afterSettle", (event) => {
-  if (event.detail.xhr?.status >= REFUSED && wasPressed(event)) focusOn(event.detail.target);
+  if (!wasPressed(event)) return;
+  if (event.detail.xhr?.status >= REFUSED) focusOn(event.detail.target);
+  else if (!event.detail.requestConfig.elt.isConnected) keepFocus(document.getElementById(event.detail.target.id));
 });
+
+/** What was pressed is gone: the part that came has the focus, so that keys and screen readers go on there. */
+export function keepFocus(part) {
+  if (!part || document.activeElement !== document.body) return;
+  takeFocus(part);
+}
 
 // What was pressed goes on after the sign-in; of what a page asks for by itself only the bar at its foot speaks.
 document.addEventListener("htmx:beforeSwap", async (event) => {

@@ -1,5 +1,7 @@
 // Cards that follow a page: each is loaded when it comes near the window, keeps its place meanwhile, and can be asked
 // for again if it did not come.
+import { keepFocus } from "./forms.js";
+
 const AHEAD = "400px";
 const cards = [...document.querySelectorAll("[data-card]")];
 
@@ -22,6 +24,7 @@ function show(card, isFailed) {
   if (!pending) return;  // it has come before: what is shown stays
   pending.querySelector(".failed").hidden = !isFailed;
   pending.querySelector(".wait").hidden = isFailed;
+  if (isFailed && card.hasAttribute("data-retried")) endRetry(card, pending.querySelector("[data-ask-again]"));
 }
 
 document.addEventListener("htmx:beforeRequest", (event) => {
@@ -50,13 +53,15 @@ document.addEventListener("click", ({ target }) => {
   window.htmx.trigger(card, "retry");
 });
 
-// The button that asked again goes: the card that came has the focus.
 document.addEventListener("htmx:afterSwap", ({ target }) => {
-  if (!target.matches("[data-card][data-retried][data-come]")) return;
-  target.removeAttribute("data-retried");
-  target.firstElementChild?.setAttribute("tabindex", "-1");
-  target.firstElementChild?.focus({ preventScroll: true });
+  if (target.matches("[data-card][data-retried][data-come]")) endRetry(target, target.firstElementChild);
 });
+
+/** The button that asked again was hidden, and is gone if the card came. */
+function endRetry(card, part) {
+  card.removeAttribute("data-retried");
+  keepFocus(part);
+}
 
 // htmx listens from DOMContentLoaded on.
 function begin() { for (const card of cards) near.observe(card); }

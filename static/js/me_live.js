@@ -4,6 +4,12 @@ import { announce } from "./shell.js";
 
 const PARTS = ["#verdict", ".qa", "#path"];
 
+// A sentence that comes later stays as it was until it has come again.
+function keepLater(old, now) {
+  const before = old.querySelector("[data-card][data-come]"), later = now.querySelector("[data-card]");
+  if (before && later) later.replaceChildren(...before.childNodes);
+}
+
 document.addEventListener("live:changed", async ({ detail }) => {
   if (!detail.changed.has("numbers")) return;
   const response = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "error" }).catch(() => null);
@@ -12,7 +18,10 @@ document.addEventListener("live:changed", async ({ detail }) => {
   const before = document.querySelector("#verdict")?.textContent;
   for (const part of PARTS) {
     const old = document.querySelector(part), now = fresh.querySelector(part);
-    if (old && now && !old.contains(document.activeElement)) old.replaceWith(document.adoptNode(now));
+    if (!old || !now || old.contains(document.activeElement)) continue;
+    keepLater(old, now);
+    old.replaceWith(document.adoptNode(now));
+    window.htmx.process(now);
   }
   const cards = document.querySelector("#my-cards"), numbers = fresh.querySelector("#my-cards")?.getAttribute("hx-vals");
   if (cards && numbers) cards.setAttribute("hx-vals", numbers);

@@ -1,8 +1,5 @@
 // Numbers as the page's language writes them, rounded as the server rounds them (`priorities.sentences.numbers`).
 const lang = document.documentElement.lang || "en";
-const MOST_DECIMALS = 3;
-const LEAST_DIFFERENCE = 10 ** -MOST_DECIMALS / 2; // in points; what is closer is shown as equal
-const ROUNDING = 1e-12; // of fractions: a smaller difference is an error of rounding
 const EXACT_DIGITS = 60; // of what is cut off: enough to tell a tie from its neighbours
 const formats = [];  // by decimals, made when first needed
 const some = new Intl.NumberFormat(lang, { maximumSignificantDigits: 6, useGrouping: false });
@@ -29,25 +26,7 @@ export function percent(part, decimals = 1) {
   return `${isLess ? `<${number(smallest, decimals)}` : number(part * 100, decimals)}\u00a0%`;
 }
 
-/** The fewest decimals, 1 to 3, with which two parts in percent look different if they are. */
-export function decimalsBeside(from, to) {
-  for (let decimals = 1; decimals < MOST_DECIMALS; decimals += 1) {
-    const looksSame = round(from * 100, decimals) === round(to * 100, decimals);
-    if (looksSame === Math.abs(from * 100 - to * 100) < LEAST_DIFFERENCE) return decimals;
-  }
-  return MOST_DECIMALS;
-}
-
 /** How far a part is from its target, in points: the difference of the two numbers as they are shown. */
-export function gap(actual, target) {
-  const decimals = decimalsBeside(actual, target);
+export function gap(actual, target, decimals = 1) {
   return number(Math.abs(round(actual * 100, decimals) - round(target * 100, decimals)), decimals);
-}
-
-/** A part before and after in percent, and the change in points: that of the two numbers as they are shown. */
-export function move(from, to, decimals = decimalsBeside(from, to)) {
-  const change = round(to * 100, decimals) - round(from * 100, decimals);
-  const isSmaller = Math.abs(to - from) > ROUNDING;
-  const text = change ? `${change > 0 ? "+" : "−"}${number(Math.abs(change), decimals)}` : isSmaller ? `<${number(10 ** -decimals, decimals)}` : "±0";
-  return { from: percent(from, decimals), to: percent(to, decimals), change: text };
 }

@@ -21,7 +21,7 @@ function show(panel) {
 function remember(shown) {
   const url = new URL(location.href);
   if (url.searchParams.get("panel") === shown) return;
-  url.searchParams.delete("focus");
+  for (const name of ["focus", "shares"]) url.searchParams.delete(name);
   if (shown) url.searchParams.set("panel", shown);
   else url.searchParams.delete("panel");
   history.replaceState(history.state, "", url);

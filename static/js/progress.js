@@ -15,7 +15,6 @@ function isPoll(event) {
 }
 
 if (pause) {
-  pause.hidden = false;
   pause.addEventListener("click", () => {
     const stopped = pause.getAttribute("aria-pressed") !== "true";
     pause.setAttribute("aria-pressed", String(stopped));

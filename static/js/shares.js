@@ -4,7 +4,7 @@ import { el, fragmentOf, noteOf, put } from "./editor_dom.js";
 import { Effect } from "./editor_effect.js";
 import { addressOf, drawReason, followBackTest, queueOf, remember, restoreTyped, showRefusal, wireReason, wireViews } from "./editor_page.js";
 import { say, shares as sharesText } from "./editor_words.js";
-import { amount, decimalsBeside, percent } from "./numbers.js";
+import { amount, percent } from "./numbers.js";
 import { wireFields, wireForms } from "./shares_fields.js";
 import { Group, isWhole, snap, stepOf } from "./shares_model.js";
 import { Picture } from "./shares_picture.js";
@@ -167,7 +167,7 @@ function predict(uid) {
 }
 
 // --- Drawing -------------------------------------------------------------------------------------------------------
-const rowsAt = (these) => group.at(these).map((row) => ({ ...row, slack: group.slack(row.target ?? 0) }));
+const rowsAt = (these) => group.at(these).map((row) => ({ ...row, slack: Math.max(row.relative * (row.target ?? 0), row.least) }));
 const rowNow = (uid) => rowsAt(edits).find((row) => row.uid === uid);
 
 function describe(row) {
@@ -205,7 +205,7 @@ function draw() {
     const grown = puller.drag || row.shares === null ? null : group.at(group.edited(row.uid, more, giver(row.uid), edits, step()));
     picture.draw(rows, viewOf(), grown);
   }
-  table.draw(rows, { picked: page.picked, edited: (uid) => edits.has(uid), effect });
+  table.draw(rows, { picked: page.picked, edited: (uid) => edits.has(uid), effect, decimals: group.numbers.decimals });
   effect.drawChosen(row.uid, textsOf(row));
   effect.drawWhole();
   drawReason();
@@ -216,10 +216,10 @@ function draw() {
 /** The numbers that the page computes itself, while the server is asked for the others. */
 function textsOf(row) {
   const before = row.target_before;
-  const decimals = before === null || row.target === null ? 1 : decimalsBeside(before, row.target);
+  const { decimals } = group.numbers;
   return {
     target_text: percent(row.target, decimals), before_text: before === null ? "" : percent(before, decimals),
-    state: row.state, balance: balanceText(row),
+    state: row.state, balance: balanceText(row, decimals),
   };
 }
 
@@ -234,7 +234,7 @@ function putChosen(uid) {
   field.dataset.uid = uid;
   field.disabled = row.is_fixed;
   field.title = row.is_fixed ? row.why_fixed : "";
-  put($("picked-facts").querySelector('[data-fact="used"]'), percent(row.actual));
+  put($("picked-facts").querySelector('[data-fact="used"]'), percent(row.actual, group.numbers.decimals));
 }
 
 function drawField(row) {

@@ -55,16 +55,12 @@ export class Group {
     return this.rows.map((row) => ({ ...row, shares: row.shares_before, target: row.target_before ?? 0 }));
   }
 
-  slack(target) {
-    return Math.max(this.numbers.tolerance.relative * target, this.numbers.tolerance.floor);
-  }
-
+  /** Where the target stands among those that the entry's usage would be on, as the server has computed them. */
   state(row, target) {
     if (row.actual === null || target === null) return "nodata";
     if (!row.has_usage && target > 0) return "idle";
-    const off = row.actual - target;
-    if (Math.abs(off) <= this.slack(target) * (1 + 1e-9)) return "on";
-    return off > 0 ? "over" : "under";
+    if (target < row.on_from) return "over";
+    return row.on_to === null || target <= row.on_to ? "on" : "under";
   }
 
   /** Fewest and most shares that a border can give; equal where it can't move. */

@@ -2,7 +2,7 @@
 import { el, fromTo, put, set } from "./editor_dom.js";
 import { drawBalance } from "./editor_effect.js";
 import { say } from "./editor_words.js";
-import { amount, decimalsBeside, gap, percent, whole } from "./numbers.js";
+import { amount, gap, percent, whole } from "./numbers.js";
 
 const STEPS = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 1];
 const BULLET_PX = 96;
@@ -10,7 +10,7 @@ const SHOWN = 14;
 const FOLDED = 12;
 
 /** "2.5 under", or the state alone. */
-export const balanceText = (row) => (row.state === "over" || row.state === "under" ? `${gap(row.actual, row.target)} ${say(row.state)}` : say(row.state));
+export const balanceText = (row, decimals) => (row.state === "over" || row.state === "under" ? `${gap(row.actual, row.target, decimals)} ${say(row.state)}` : say(row.state));
 
 export class Table {
   constructor(body, words) {
@@ -45,7 +45,7 @@ export class Table {
 
   /** The field that somebody types in is left alone. Rows that are folded away are drawn when they are shown. */
   draw(rows, view) {
-    const { picked, edited, effect } = view;
+    const { picked, edited, effect, decimals } = view;
     this.last = [rows, view];
     const needed = rows.reduce((most, row) => Math.max(most, row.actual ?? 0, (row.target ?? 0) + row.slack, row.target_before ?? 0), 0.001);
     const scale = STEPS.find((step) => step >= needed - 1e-12) ?? 1;
@@ -53,14 +53,13 @@ export class Table {
       const node = this.nodes.get(row.uid);
       if (!node || node.tr.hidden) continue;
       const isEdited = edited(row.uid) || (row.shares_before !== null && row.shares !== row.shares_before);
-      const decimals = row.target_before === null || row.target === null ? 1 : decimalsBeside(row.target_before, row.target);
       const [before, now] = [row.target_before === null ? "" : percent(row.target_before, decimals), percent(row.target, decimals)];
       node.tr.className = isEdited ? "edited" : before !== "" && before !== now ? "shifted" : "";
       node.tr.classList.toggle("picked", row.uid === picked);
       if (node.input && node.input.dataset.typed === undefined) node.input.value = row.shares === null ? node.input.defaultValue : amount(row.shares);
       fromTo(node.target, before, now, say("to"));
       drawBullet(node, row, scale);
-      drawBalance(node.balance, row.state, balanceText(row));
+      drawBalance(node.balance, row.state, balanceText(row, decimals));
       effect.drawCells(node.tr);
     }
   }

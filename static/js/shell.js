@@ -10,6 +10,9 @@ export function announce(text) {
   if (status) status.textContent = text;
 }
 
+/** A text with its words in capitals replaced at once, so that a value may have such a word itself. */
+export const filled = (text, values) => text.replace(/\b[A-Z]+\b/g, (word) => String(values[word] ?? word));
+
 // A request that never reached the server has no body to show: say so in words, keep what was typed.
 document.addEventListener("htmx:sendError", () => {
   const template = document.getElementById("offline-note");

@@ -117,10 +117,11 @@ class Reckoned:
             return [("nobody_used", {})]
         n_fine = n_of["on"] + n_of["idle"]
         collected: list[tuple[str, dict[str, Any]]] = [("none_at_target", {"of": n_known})]
+        parts = {"n_on": n_of["on"], "n_idle": n_of["idle"]}
         if n_fine:
-            collected = [("at_target_or_idle", {"n": n_fine, "of": n_known})]
+            collected = [("at_target_or_idle", {"n": n_fine, "of": n_known, **parts})]
         if n_fine == n_known:
-            collected = [("all_at_target_or_idle", {"n": n_known})]
+            collected = [("all_at_target_or_idle", {"n": n_known, **parts})]
         leaving = sorted(
             (name for name in courses if courses[name].does == "moves_away"),
             key=lambda name: -abs(courses[name].points),
@@ -211,7 +212,7 @@ def _table_agrees(reckoned: Reckoned, client: Client, view: str, until: date) ->
     assert len(rows) == len(reckoned.names) * len(reckoned.on)
     place = {on.isoformat(): day for day, on in enumerate(reckoned.on)}
     for row in rows:
-        name, day = row["entry"], place[row["day"]]
+        name, day = row["name"], place[row["day"]]
         actual = reckoned.actual[name][day]
         assert float(row["target"]) == pytest.approx(reckoned.target[name][day], rel=1e-9, abs=1e-12)
         assert (row["actual"] == "") == (actual is None)

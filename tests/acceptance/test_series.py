@@ -11,6 +11,7 @@ from apps.core import clock
 from apps.engine import convergence
 from apps.engine.arrays import FloatArray
 from apps.engine.convergence import DayState
+from apps.engine.target_state import is_on_target, slack_of
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
@@ -94,7 +95,7 @@ def _figures_agree(raw: Raw, series: DailySeries, names: list[str]) -> None:
     hours = {group: raw.of_group(group) for group in names}
     target = [targets(raw)[name] for name in names]
     band = [[twin.tolerance(each, RELATIVE, POINTS) for each in row] for row in target]
-    tolerance = convergence.tolerance_of(series.target, relative=RELATIVE, points=POINTS)
+    tolerance = slack_of(series.target, {"relative": RELATIVE, "points": POINTS})
     used = [[float(used_on(hours[name], on)) for on in DAYS] for name in names]
     peers = [sum(row[day] for row in used) for day in range(len(DAYS))]
     decayed = [[decayed_at_end_of(hours[name], on) for on in DAYS] for name in names]
@@ -120,7 +121,7 @@ def _figures_agree(raw: Raw, series: DailySeries, names: list[str]) -> None:
         mean, _there = convergence.mean_deviation(actual, series.target, counts)
         wanted = [each or 0.0 for each in twin.weighted(gaps, target, everybody)]
         assert mean == pytest.approx(wanted, rel=1e-9)
-        inside = convergence.is_inside(actual, series.target, tolerance)
+        inside = is_on_target(actual, series.target, tolerance)
         wanted_inside = np.array(list(map(twin.inside, expected, target, band)))
         assert (inside == wanted_inside)[counts].all()
         for place in range(len(names)):

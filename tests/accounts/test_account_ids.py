@@ -6,7 +6,8 @@ from datetime import datetime
 import pytest
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_ids import account_ids
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.models import Account
 from apps.core.errors import Invalid
 

@@ -6,14 +6,16 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
 from pytest_django import Settings
 
 from apps.accounts import account_index
-from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_ids import account_ids
 from apps.accounts.account_index import AccountIndex, AccountKeys, load_account_index
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.models import Account
 from tests.instants import AT
 
@@ -193,3 +195,28 @@ def test_a_server_that_was_started_anew_is_read_again(reads: list[int], monkeypa
     monkeypatch.setattr(account_index, "_NOW", account_index._NOW.replace("pg_postmaster_start_time()", "now()"))
     assert _names(_load()) == ["alice", "bob"]
     assert len(reads) == 2
+
+
+def test_many_new_accounts_are_read_in_columns_behind_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not row by row: a million accounts of a first import would take seconds of each worker."""
+    monkeypatch.setattr(account_index, "_CHUNK_OF_COLUMNS", account_index._CHUNK_OF_COLUMNS.replace("200000", "3"))
+    monkeypatch.setattr(account_index, "_CHUNK", 3)
+    _add("alice", "bob")
+    first = _load()
+    asked: list[str] = []
+    asked_apart: set[int] = set()
+    rows = account_index._rows
+
+    def noted(query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        asked.append(query)
+        asked_apart.update(parameters[0] if query == account_index._SOME else ())
+        return rows(query, parameters)
+
+    monkeypatch.setattr(account_index, "_rows", noted)
+    _add(*(f"user{number}" for number in range(7)))
+    loaded = _load()
+    assert loaded.keys[:2] == first.keys[:2]
+    assert _names(loaded) == ["alice", "bob", *(f"user{number}" for number in range(7))]
+    assert asked.count(account_index._CHUNK_OF_COLUMNS) == 3
+    # Known ones may have other names: while any transaction of the server is as old as they are, they are asked again.
+    assert asked_apart <= set(first.ids.tolist())

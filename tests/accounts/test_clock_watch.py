@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -83,3 +84,15 @@ def test_sessions_survive_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(clock.VARIABLE, (AT + JUMP).isoformat())
     tasks.clear_sessions()
     assert list(Session.objects.values_list("session_key", flat=True)) == ["valid"]
+
+
+def test_processes_that_read_their_first_clock_together_store_it_without_an_error(
+    monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    """Both have read that there is none. PostgreSQL logs even a refused insert that is tried again."""
+    monkeypatch.setattr(ClockMark.objects, "filter", lambda **_: ClockMark.objects.none())
+    note(AT)
+    with django_assert_num_queries(1) as statements:
+        note(AT + SECOND)
+    assert "ON CONFLICT" in statements.captured_queries[0]["sql"]
+    assert ClockMark.objects.get().at == AT + SECOND

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey, account_ids, canonical
+from apps.accounts.account_ids import account_ids
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.accounts.grid_names import canonical_dn, canonical_fqan, common_name, group_of_fqan, is_dn
 from apps.accounts.models import Account
+from tests.each_case import each_case
 
 KIM = "/C=SE/O=NorduGrid/CN=Kim Svan"
 # Every way in which each type may be written, the kept one first.
@@ -49,7 +51,7 @@ def test_every_spelling_of_a_dn_is_normalised(spelled: str) -> None:
     assert canonical_dn(spelled) == KIM
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spelled", "kept"),
     [
         ("/DC=org/CN=host/node1.example.org", "/DC=org/CN=host/node1.example.org"),

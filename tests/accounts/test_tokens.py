@@ -30,6 +30,7 @@ from apps.accounts.services import (
     verify_token,
 )
 from apps.accounts.token_cache import _MARGIN_S, FRESH_S, OUTAGE_S, REFRESH_S, RETRY_S, DatabaseProbe, TokenCache
+from apps.core.column_bounds import most_characters
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Unauthenticated, Unavailable
 
 pytestmark = pytest.mark.django_db
@@ -158,6 +159,23 @@ def test_last_use_is_stored_once_a_minute(alice: User, at: datetime) -> None:
 def test_a_token_is_valid_for_a_year_at_most(alice: User, at: datetime, days: int) -> None:
     with pytest.raises(Invalid):
         _made(alice, at, days=days)
+
+
+def test_a_token_has_a_name_and_what_it_is_bound_to_belongs_to_a_policy(alice: User, at: datetime) -> None:
+    def make(name: str = "slurm", **bounds: Any) -> Token:
+        new = NewToken(name=name, scopes=["priorities:read"], user=alice, **bounds)
+        return make_token(new, at=at, actor=COMMAND)[0]
+
+    longest = most_characters(Token, "name")
+    for name in ("", "  ", "x" * (longest + 1)):
+        with pytest.raises(Invalid, match=f"1 to {longest} characters"):
+            make(name)
+    assert [make(name).name for name in (" slurm ", "x" * longest)] == ["slurm", "x" * longest]
+    bounds: list[dict[str, Any]] = [{"subtree_uid": uuid4()}, {"scheduler_name": "slurm"}]
+    for each in bounds:
+        with pytest.raises(Invalid, match="belongs to a policy"):
+            make(**each)
+        assert make(policy_slug="grid", **each).policy_slug == "grid"
 
 
 @pytest.mark.parametrize("scopes", [[], ["everything"], ["self:read", "x"]])
@@ -317,6 +335,15 @@ def test_a_token_that_expires_in_the_cache_is_forgotten(alice: User, at: datetim
         assert not cache.is_fresh(text)
         with _outage(), patch("apps.accounts.token_cache.connection"), pytest.raises(Unavailable):
             cache.verify(text, at=at + 2 * DAY)
+
+
+def test_a_cleared_cache_knows_no_token(alice: User, at: datetime) -> None:
+    cache = TokenCache()
+    _token, text = _made(alice, at)
+    cache.verify(text, at=at)
+    assert cache.is_fresh(text)
+    cache.clear()
+    assert not cache.is_fresh(text)
 
 
 def test_a_token_that_was_revoked_before_an_outage_is_not_served_in_it(alice: User, at: datetime) -> None:
@@ -548,15 +575,15 @@ def test_a_database_that_accepts_and_never_answers_is_an_outage(
         assert len(asked) == 3
 
 
-def test_a_user_is_created_with_a_generated_or_given_password() -> None:
+def test_a_user_is_created_with_a_generated_or_given_password(at: datetime) -> None:
     user, made = make_user(username="carol", email="", password=None, is_admin=False, actor=COMMAND)
     assert made is not None
     assert user.check_password(made)
     admin, nothing = make_user(
-        username="dan", email="dan@example.org", password="a long pass phrase", is_admin=True, actor=COMMAND
+        username="dan", email="dan@example.org", password="a long pass phrase", is_admin=True, at=at, actor=COMMAND
     )
     assert nothing is None
-    assert admin.is_superuser
+    assert (admin.is_superuser, admin.date_joined) == (True, at)
     assert AuditEvent.objects.filter(verb="user.made").count() == 2
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import gzip
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
+from ast import literal_eval
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+from tests.forked import ForkServer
+
 TOKEN = "fsh_test_secret"
-COMMANDS = ("squeue", "sprio", "scontrol", "sshare", "sacctmgr", "qstat", "qalter", "qconf")
+_OF_HTCONDOR = ("condor_q", "condor_userprio", "condor_config_val", "condor_version", "condor_ping")
+COMMANDS = ("squeue", "sinfo", "sprio", "scontrol", "sshare", "sacctmgr", "qstat", "qalter", "qconf", *_OF_HTCONDOR)
 CONFIG = """Configuration data as of 2026-11-20T06:30:00
 AccountingStorageEnforce = associations,limits
 ClusterName             = demo
@@ -28,9 +35,20 @@ SHARES = "Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare|Leve
 ORDERS: dict[str, Any] = {
     "name": "head", "policy": "demo", "kind": "slurm", "reach": "agent", "namespace": "demo", "partitions": None,
     "subtree": "/", "knob": "sitefactor", "weight": 100000, "step": 100, "mode": "on", "canary_partition": None,
-    "every_s": 30, "paused": False, "reset_values": False, "revision": 7,
+    "every_s": 30, "follows": False, "paused": False, "reset_values": False, "revision": 7,
     "limits": {"snapshot_age_s": 900, "unmapped_percent": 20, "changed_percent": 50, "calls_per_s": 1000},
 }  # fmt: skip
+
+# A command of the scheduler: the interpreter, and the folder of the module that is compiled once for all of them.
+_FAKE = """#!{} -IS
+import sys
+sys.path.insert(0, "{}")
+from fake_scheduler import main
+sys.exit(main())
+"""
+_LONGEST_AGENT_S = 60.0
+_servers: dict[bytes, ForkServer] = {}  # by the digest of the built file
+_starting = threading.Lock()
 
 
 class FakeScheduler:
@@ -39,47 +57,80 @@ class FakeScheduler:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        program = Path(__file__).with_name("fake_scheduler.py").read_text().partition("\n")[2]
         for name in COMMANDS:
-            (folder / name).write_text(f"#!{os.path.realpath(sys.executable)} -IS\n{program}")
+            (folder / name).write_text(_FAKE.format(os.path.realpath(sys.executable), Path(__file__).resolve().parent))
             (folder / name).chmod(0o755)
         (folder / "config.txt").write_text(CONFIG)
         self.replies: dict[str, Any] = {}
         self.answer("sshare", out=SHARES)
 
+    def _read(self, name: str) -> Any:
+        return literal_eval((self.folder / name).read_text())
+
+    def _write(self, name: str, content: Any) -> None:
+        (self.folder / name).write_text(repr(content))
+
     @property
     def jobs(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = json.loads((self.folder / "jobs.json").read_text())
-        return found
+        jobs: dict[str, dict[str, Any]] = self._read("jobs")
+        return jobs
 
     @jobs.setter
     def jobs(self, jobs: dict[str, dict[str, Any]]) -> None:
-        (self.folder / "jobs.json").write_text(json.dumps(jobs))
+        self._write("jobs", jobs)
 
     @property
     def shares(self) -> dict[str, str]:
         """By account/user/partition."""
-        found: dict[str, str] = json.loads((self.folder / "shares.json").read_text())
-        return found
+        shares: dict[str, str] = self._read("shares")
+        return shares
 
     @shares.setter
     def shares(self, shares: dict[str, str]) -> None:
-        (self.folder / "shares.json").write_text(json.dumps(shares))
+        self._write("shares", shares)
+
+    @property
+    def limits(self) -> dict[str, dict[str, str]]:
+        """Settings by account, of accounts that have some."""
+        accounts = self._read("limits")
+        return {name: settings for name, (_parent, settings, _n_users) in accounts.items() if settings}
+
+    def have_accounts(self, accounts: dict[str, tuple[str, dict[str, str], int]]) -> None:
+        """Parent, settings and number of users by account."""
+        self._write("limits", accounts)
+
+    def refuse(self, **messages: str) -> None:
+        """What the scheduler says instead of setting limits of an account."""
+        self._write("refusals", messages)
+
+    @property
+    def factors(self) -> dict[str, str]:
+        """By submitter of HTCondor, as printed."""
+        factors: dict[str, str] = self._read("factors")
+        return factors
+
+    @factors.setter
+    def factors(self, factors: dict[str, str]) -> None:
+        self._write("factors", factors)
+
+    def deny(self, *submitters: str) -> None:
+        """Their factors can't be set, and the command doesn't say so."""
+        self._write("denied", submitters)
 
     def values(self, key: str = "site") -> dict[str, int | None]:
         return {number: job.get(key) for number, job in self.jobs.items()}
 
     def answer(self, command: str, **reply: Any) -> None:
         self.replies[command] = reply
-        (self.folder / "replies.json").write_text(json.dumps(self.replies))
+        self._write("replies", self.replies)
 
     def kill_caller(self, at: int, when: str) -> None:
-        (self.folder / "kill.json").write_text(json.dumps({"at": at, "when": when}))
+        self._write("kill", {"at": at, "when": when})
 
     def calls(self, *prefix: str) -> list[list[str]]:
         log = self.folder / "calls.log"
         lines = log.read_text().splitlines() if log.exists() else []
-        return [call for line in lines if (call := json.loads(line))[: len(prefix)] == list(prefix)]
+        return [call for line in lines if (call := literal_eval(line))[: len(prefix)] == list(prefix)]
 
     def forget_calls(self) -> None:
         (self.folder / "calls.log").unlink(missing_ok=True)
@@ -194,17 +245,20 @@ class Place:
             found += ["--server", self.site.url, "--scheduler", "head", "--token-file", str(self.token)]
         return found
 
-    def run(self, command: str = "run", *more: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
-        """The built file, as a program."""
+    def run(self, command: str = "run", *more: str) -> subprocess.CompletedProcess[str]:
+        """As the built file does: its modules are loaded once for all runs, and each run is a process."""
         once = ["--once"] if command == "run" and "--dry-run" not in more else []
-        return subprocess.run(
-            [python, str(self.program), *self.arguments(command, *once, *more)],
-            env={"PATH": f"{self.scheduler.folder}:{os.environ['PATH']}", "TZ": "UTC", "HOME": str(self.folder)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        arguments = self.arguments(command, *once, *more)
+        shown = [sys.executable, str(self.program), *arguments]
+        env = {"PATH": f"{self.scheduler.folder}:{os.environ['PATH']}", "TZ": "UTC", "HOME": str(self.folder)}
+        with open(os.devnull) as typed, TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
+            files = [typed.fileno(), out.fileno(), errors.fileno()]
+            status = _loaded(self.program).run(
+                shown, arguments, env=env, cwd=Path.cwd(), files=files, timeout_s=_LONGEST_AGENT_S
+            )
+            for file in (out, errors):
+                file.seek(0)
+            return subprocess.CompletedProcess(shown, status, out.read(), errors.read())
 
     def table(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.state / "table.json").read_text())
@@ -212,3 +266,13 @@ class Place:
 
     def lose_table(self) -> None:
         shutil.rmtree(self.state)
+
+
+def _loaded(program: Path) -> ForkServer:
+    """A process that has loaded this built file; the same one for files with the same bytes."""
+    digest = hashlib.sha256(program.read_bytes()).digest()
+    with _starting:
+        if digest not in _servers:
+            _servers[digest] = ForkServer("-m", "tests.agent.loaded_agent", str(program), env=os.environ)
+            atexit.register(_servers[digest].close)
+        return _servers[digest]

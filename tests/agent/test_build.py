@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from agent import VERSION
 from agent.build import build, main
+from tests.agent.fakes import Place
 from tests.material import REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "agent").rglob("*.py"))
@@ -57,3 +59,11 @@ def test_no_module_uses_a_shell() -> None:
         assert "shell=" not in text
         assert "os.system" not in text
         assert ("subprocess" in text) == (path.name == "commands.py")
+
+
+def test_a_forked_run_of_these_tests_prints_and_ends_as_the_built_file(place: Place) -> None:
+    env = {"PATH": f"{place.scheduler.folder}:{os.environ['PATH']}", "TZ": "UTC", "HOME": str(place.folder)}
+    for words in (["--version"], ["nonsense"], ["status"], ["check", "--kind", "slurm"]):
+        forked = place.run(*words)
+        own = subprocess.run(forked.args, env=env, capture_output=True, text=True, check=False)
+        assert (forked.returncode, forked.stdout, forked.stderr) == (own.returncode, own.stdout, own.stderr), words

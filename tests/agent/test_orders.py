@@ -12,13 +12,14 @@ from agent.orders import BOUNDS, KNOBS, read_orders, value_of
 from agent.records import Answer, ServerFailure
 from agent.source import parts_of, read_look_up
 from tests.agent.fakes import ORDERS
+from tests.each_case import each_case
 
 
 def orders(**changes: Any) -> Any:
     return read_orders(json.loads(json.dumps({**ORDERS, **changes})))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         {"kind": "pbs"}, {"knob": "override_tickets"}, {"weight": 0}, {"weight": True}, {"weight": 2**31},
@@ -87,7 +88,7 @@ def test_a_look_up_is_read_in_the_order_of_the_accounts() -> None:
     assert (found.snapshot, found.age_s) == (8, 1.5)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         {"snapshot": None}, {"snapshot": True}, {"age_s": -1}, {"age_s": "5"}, {"age_s": float("nan")}, {"results": []},

@@ -41,14 +41,72 @@ def test_nothing_is_sent_when_nothing_changed(place: Place) -> None:
     assert place.site.reports[-1]["jobs"]["due"] == 0
 
 
-def test_a_value_is_sent_after_it_changed_by_a_step(place: Place) -> None:
+def test_a_value_is_sent_after_it_changed_by_a_step_and_its_place_changed(place: Place) -> None:
     place.run()
-    place.site.factors["bob", "physics"] = 0.50099
+    place.scheduler.forget_calls()
+    place.site.factors["bob", "physics"] = 0.6
     place.run()
-    assert place.scheduler.values()["12"] == 50000
-    place.site.factors["bob", "physics"] = 0.501
+    assert updates(place) == [], "it swaps no two jobs"
+    assert [job["value"] for job in place.site.reports[-1]["queue"] if job["job"] == "12"] == [60000]
+    place.site.factors["bob", "physics"] = 0.25099
     place.run()
-    assert place.scheduler.values()["12"] == 50100
+    assert updates(place) == []
+    place.site.factors["bob", "physics"] = 0.249
+    place.run()
+    assert place.scheduler.values() == {**VALUES, "12": 24900}
+
+
+def test_a_value_that_stays_is_set_within_the_hour(place: Place) -> None:
+    place.run()
+    place.scheduler.forget_calls()
+    place.site.factors["bob", "physics"] = 0.6
+    place.site.factors["cat", "bio"] = 0.9
+    place.run()
+    assert sorted(place.table()["stays"]) == ["12", "13"]
+    age(place, 1200)
+    place.run()
+    assert updates(place) == []
+    age(place, 600)
+    place.run()
+    assert place.scheduler.values() == {**VALUES, "12": 60000}, "one of two in a pass of 30 seconds"
+    place.run()
+    assert place.scheduler.values() == {**VALUES, "12": 60000, "13": 90000}
+    assert place.table()["stays"] == {}
+
+
+def age(place: Place, by_s: float) -> None:
+    """Let the values that stay be older."""
+    table = place.table()
+    table["stays"] = {job: since - by_s for job, since in table["stays"].items()}
+    (place.state / "table.json").write_text(json.dumps(table))
+
+
+def test_a_bound_on_updates_sets_the_front_of_the_queue_first_and_goes_on_after_a_minute(place: Place) -> None:
+    users = {f"u{n}": n / 50 for n in range(1, 41)}
+    place.scheduler.jobs = {str(n): {"user": user, "group": "physics"} for n, user in enumerate(users, 1)}
+    place.site.factors = {(user, "physics"): factor for user, factor in users.items()}
+    place.site.order(limits={"updates_per_min": 15})
+    place.run()
+    assert {number for number, value in place.scheduler.values().items() if value} == set(map(str, range(26, 41)))
+    report = place.site.reports[-1]
+    assert (report["jobs"]["due"], report["jobs"]["sent"]) == (40, 15)
+    place.run()
+    assert place.site.reports[-1]["jobs"]["sent"] == 0, "of this minute"
+    table = place.table()
+    table["facts"]["updates"] = [[at - 60, n] for at, n in table["facts"]["updates"]]
+    (place.state / "table.json").write_text(json.dumps(table))
+    place.run()
+    assert {number for number, value in place.scheduler.values().items() if value} == set(map(str, range(11, 41)))
+
+
+def test_an_older_server_gets_only_fields_that_it_knows(place: Place) -> None:
+    """It refuses the whole report otherwise. Its orders have neither of the later fields."""
+    place.site.orders = {name: value for name, value in place.site.orders.items() if name != "follows"}
+    place.run()
+    (report,) = place.site.reports
+    assert {*report} & {"shares", "share_order", "restored_shares", "account_limits", "restored_limits"} == set()
+    assert all("priorities" not in job for job in report["queue"])
+    assert [call for call in place.scheduler.calls("sacctmgr") if "assoc" in call] == []
 
 
 def test_the_report_follows_the_contract(place: Place) -> None:
@@ -65,10 +123,11 @@ def test_the_report_follows_the_contract(place: Place) -> None:
         "snapshot": 812,
         "snapshot_age_s": 5.0,
         "scheduler_version": "22.05.8",
-        "jobs": {"pending": 4, "mapped": 4, "unmapped": 0, "due": 4, "sent": 4, "failed": 0, "calls": 7},
+        "jobs": {"pending": 4, "mapped": 4, "unmapped": 0, "due": 4, "sent": 4, "failed": 0, "calls": 9},
         "frozen": None,
         "errors": [],
         "unmapped": [],
+        "shares": {"cluster": "demo", "rows": []},  # accounts and users, every five minutes
     }
     assert [job for job in queue if job["job"] == "14"] == [
         {
@@ -107,6 +166,7 @@ def test_the_report_follows_the_contract(place: Place) -> None:
         "version": "ok",
         "usage_lost": "ok",
         "operator_right": "ok",
+        "priority_tier": "ok",
         "names_unmapped": "ok",
         "clock": "ok",
     }
@@ -140,7 +200,7 @@ def test_off_reads_nothing(place: Place) -> None:
 
 def test_a_dry_run_sends_nothing_to_scheduler_or_site_and_keeps_no_table(place: Place) -> None:
     done = place.run("run", "--dry-run")
-    assert done.stdout == "on: 4 pending, 4 mapped, 0 unmapped, 4 due, 0 sent, 0 failed, 4 calls\n"
+    assert done.stdout == "on: 4 pending, 4 mapped, 0 unmapped, 4 due, 0 sent, 0 failed, 6 calls\n"
     assert (updates(place), place.site.reports) == ([], [])
     assert not (place.state / "table.json").exists()
 
@@ -230,6 +290,24 @@ def test_a_held_job_is_not_sent_repeatedly(place: Place) -> None:
     assert updates(place) == [["scontrol", "update", "jobid=13", "sitefactor=100000"]], "sprio lists no held job"
 
 
+def test_a_held_job_gets_its_value_again_when_the_controller_has_restarted(place: Place) -> None:
+    """It may have lost the last seconds before it was killed, and lists no value of a held job."""
+    config = place.scheduler.folder / "config.txt"
+    config.write_text(config.read_text() + "BOOT_TIME = 2026-11-20T06:30:00\n")
+    place.run()
+    lost = place.scheduler.jobs
+    lost["13"]["site"] = 0
+    place.scheduler.jobs = lost
+    place.run()
+    assert place.scheduler.values()["13"] == 0, "nothing tells of it"
+    config.write_text(config.read_text().replace("06:30:00", "06:31:00"))
+    place.run()
+    assert place.scheduler.values() == VALUES
+    place.scheduler.forget_calls()
+    place.run()
+    assert updates(place) == []
+
+
 def test_nice_is_lower_for_higher_factors_and_never_negative(place: Place) -> None:
     place.site.order(knob="nice")
     place.run()
@@ -261,10 +339,10 @@ def test_reset_needs_no_site_and_covers_set_and_listed_values(place: Place) -> N
     jobs["12"]["state"] = "RUNNING"  # it may be requeued
     place.scheduler.jobs = jobs
     done = place.run("reset-values")
-    assert (done.returncode, done.stdout) == (0, "Jobs reset: 5, failed: 0, left in the table: 0.\n")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "Jobs reset: 5, failed: 0, left in the table: 0.")
     assert set(place.scheduler.values().values()) == {0}
     place.scheduler.forget_calls()
-    assert place.run("reset-values").stdout == "Jobs reset: 0, failed: 0, left in the table: 0.\n"
+    assert place.run("reset-values").stdout.startswith("Jobs reset: 0, failed: 0, left in the table: 0.\n")
 
 
 def test_a_reset_order_runs_once(place: Place) -> None:
@@ -283,17 +361,41 @@ def test_a_submit_script_gets_the_value_of_an_account(place: Place) -> None:
     place.run("run", "--first-values", str(file))
     head, *lines = file.read_text().splitlines()
     assert head.startswith("# 1")
+    written_at, until = int(head[2:]), int(lines.pop(0).removeprefix("# until "))
+    assert abs(until - written_at - 895) <= 1, "the snapshot is 5 s old, and may be 900 s old"
     assert lines == ["ann|physics|25000", "bob|physics|50000", "cat|bio|100000"]
     assert file.stat().st_mode & 0o777 == 0o644
     place.run("reset-values")
     assert file.read_text() == "# 0\n", "scripts leave a file of that age alone"
 
 
+def test_accounts_without_a_waiting_job_stay_in_the_file_with_present_values(place: Place) -> None:
+    """They submit again. A value isn't kept for longer than the owner allows."""
+    file = place.folder / "first-values"
+    place.run("run", "--first-values", str(file))
+    place.scheduler.jobs = {number: job for number, job in place.scheduler.jobs.items() if job["user"] != "bob"}
+    place.site.factors["bob", "physics"] = 0.75
+    make_older(place, 200)
+    place.run("run", "--first-values", str(file))
+    assert "bob|physics|50000" in file.read_text()
+    make_older(place, 100)
+    place.run("run", "--first-values", str(file))
+    assert "bob|physics|75000" in file.read_text()
+
+
+def make_older(place: Place, by_s: float) -> None:
+    """Let what the site last said be older."""
+    path = place.state / "last-known.json"
+    known = json.loads(path.read_text())
+    known["rows"] = [[*row[:6], row[6] - by_s, row[7]] for row in known["rows"]]
+    path.write_text(json.dumps(known))
+
+
 def test_a_submit_script_respects_canary_limits(place: Place) -> None:
     file = place.folder / "first-values"
     place.site.order(mode="canary", canary_partition="long")
     place.run("run", "--first-values", str(file))
-    assert len(file.read_text().splitlines()) == 1
+    assert [line[:3] for line in file.read_text().splitlines()] == ["# 1"]
 
 
 def test_status_reports_the_last_pass(place: Place) -> None:
@@ -373,7 +475,7 @@ def test_a_check_needs_and_makes_no_folder(place: Place) -> None:
     assert place.run("status").returncode == 1
     assert not place.state.exists()
     done = place.run("check")
-    assert (done.returncode, "give --kind slurm or --kind gridengine" in done.stderr) == (2, True)
+    assert (done.returncode, "give --kind slurm, gridengine or htcondor" in done.stderr) == (2, True)
 
 
 def checked(place: Place, agent: Agent) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent import first_values, turns
 from agent.checks import check_names
-from agent.first_values import FirstValues
 from agent.orders import Orders, read_orders
-from agent.plan import Plan, in_scope, make_plan, unknown_partitions
+from agent.plan import Plan, in_scope, make_plan, minutes_text, unknown_partitions
 from agent.records import Answer, Job, LookUp, Problem, Queue
-from agent.sending import MOST_CHARACTERS, MOST_JOBS, groups, send_all
+from agent.sending import MOST_CHARACTERS, MOST_FAILED_AGAIN, MOST_JOBS, NOT_SENT, groups, send_all, send_in_turns
 from agent.state import Table
 from tests.agent.fakes import ORDERS
 
@@ -97,11 +98,18 @@ def test_a_user_without_an_entry_counts_as_unmapped_and_is_named_with_the_remedy
     assert "Import the scheduler's accounts" in check.remedy
 
 
-def test_a_submit_script_finds_the_value_of_a_partition_beside_that_of_the_account(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("now", "until", "is_used"),
+    [(8, None, True), (907, None, True), (908, None, False), (8, 8.0, True), (9, 8.0, False), (5_000, 6_000.0, True)],
+)
+def test_a_submit_script_finds_the_value_of_a_partition_beside_that_of_the_account(
+    tmp_path: Path, now: int, until: float | None, is_used: bool
+) -> None:
     file = tmp_path / "first-values"
+    limit = [] if until is None else [f"# until {until:.0f}"]
     values = {("ann", "physics", "batch"): 25, ("ann", "physics", "gpu"): 75, ("ann", "physics", "long"): 25}
-    FirstValues(str(file)).update({**values, ("bob", "physics", "batch"): 50}, 7.0)
-    assert file.read_text().splitlines() == ["# 7", "ann|physics|25", "ann|physics|gpu|75", "bob|physics|50"]
+    first_values.write(str(file), {**values, ("bob", "physics", "batch"): 50}, 7.0, until)
+    assert file.read_text().splitlines() == ["# 7", *limit, "ann|physics|25", "ann|physics|gpu|75", "bob|physics|50"]
     lua = shutil.which("lua5.3") or shutil.which("lua")
     if lua is None:
         pytest.skip("lua5.3 is not installed")
@@ -119,12 +127,12 @@ def test_a_submit_script_finds_the_value_of_a_partition_beside_that_of_the_accou
     )
     driven = tmp_path / "driven.lua"
     driven.write_text(
-        "os.time = function() return 8 end\nslurm = {SUCCESS = 0}\n"
+        f"os.time = function() return {now} end\nslurm = {{SUCCESS = 0}}\n"
         + script.removesuffix("return slurm.SUCCESS\n")
         + calls
     )
     out = subprocess.run([lua, str(driven)], capture_output=True, check=True, text=True).stdout.split()
-    assert out == ["25", "75", "75", "25", "50", "-"]
+    assert out == (["25", "75", "75", "25", "50", "-"] if is_used else ["-"] * 6)
 
 
 def test_scope_matches_any_partition_of_a_job(table: Table) -> None:
@@ -192,3 +200,50 @@ def test_a_hanging_scheduler_is_abandoned_after_two_calls() -> None:
 
     sent = send_all([(str(n), n) for n in range(1, 50)], send)
     assert (len(calls), sent.problems) == (2, {"timeout": (49, "late")})
+
+
+REFUSED = Problem("refused", "Invalid job")
+
+
+@pytest.mark.parametrize("n_refused", [1, 250, 3_000])
+def test_refused_jobs_at_the_head_keep_no_other_from_its_turn(table: Table, n_refused: int) -> None:
+    """All have low values, so that they are sent first, and each pass has a bound on calls that search for them."""
+    refused = {str(n) for n in range(1, n_refused + 1)}
+    good = [str(10_000 + n) for n in range(50)]
+    calls = 0
+
+    def send(value: int, jobs: Sequence[str]) -> Problem | None:
+        nonlocal calls
+        calls += 1
+        return REFUSED if refused & set(jobs) else None
+
+    done: set[str] = set()
+    left = [*((job, 1) for job in sorted(refused, key=int)), *((job, 2) for job in good)]
+    table.intend(left)
+    passes = 0
+    while not done >= set(good):
+        room = 1_000
+        due = turns.sort(table, NOT_SENT, left, lambda each: each[0])[:room]
+        sent = send_in_turns(table, sorted(due, key=lambda each: each[1]), lambda some: send_all(some, send))
+        assert len(sent.done) + len(sent.gone) + sent.n_failed == len(due)
+        done.update(sent.done)
+        left = [each for each in left if each[0] not in done]
+        passes += 1
+        assert passes <= 1 + n_refused / 50
+    calls = 0
+    n_known = len(table.facts[NOT_SENT])
+    send_in_turns(table, [each for each in left if each[0] in table.facts[NOT_SENT]], lambda some: send_all(some, send))
+    assert calls == min(n_known, MOST_FAILED_AGAIN), "each by itself, a few in each pass"
+    refused.clear()
+    while left:
+        sent = send_in_turns(table, left, lambda some: send_all(some, send))
+        assert sent.done
+        left = [each for each in left if each[0] not in sent.done]
+    assert NOT_SENT not in table.facts, "nothing is kept of what was mended"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(15.0, "0.25"), (2_000.0, "33.3"), (5_999.0, "100"), (59_970.0, "1000"), (1e7, "166667")]
+)
+def test_minutes_are_never_a_power_of_ten(seconds: float, text: str) -> None:
+    assert minutes_text(seconds) == f"{text} min"

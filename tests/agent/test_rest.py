@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import threading
@@ -213,3 +214,13 @@ def test_a_too_long_listing_is_truncated() -> None:
     found = _shortened({"pass": "p", "queue": queue})["queue"]
     assert MOST_REPORT_BYTES // 700 < len(found) < MOST_REPORT_BYTES // 500
     assert found[0]["priority"] == 99_999
+
+
+def test_a_truncated_listing_says_how_many_jobs_it_lacks() -> None:
+    queue = [{"job": str(n), "priority": n, "reason": "x" * 500} for n in range(200_000)]
+    report: dict[str, Any] = {"pass": "p", "queue": queue, "queue_state": {"running": [], "omitted": 5}}
+    sent = _shortened(report)
+    assert sent["queue_state"]["omitted"] == 5 + 200_000 - len(sent["queue"])
+    assert len(json.dumps(sent)) < MOST_REPORT_BYTES
+    assert report["queue_state"]["omitted"] == 5
+    assert _shortened({**report, "queue": queue[:10]})["queue_state"]["omitted"] == 5

@@ -227,6 +227,23 @@ def test_nothing_is_set_unless_enabled(carrying: Place, orders: dict[str, Any]) 
     assert carrying.scheduler.calls("sacctmgr", "--immediate") == []
 
 
+def test_an_agent_of_priorities_lists_accounts_and_users_and_goes_on_without(place: Place) -> None:
+    place.scheduler.shares = {"physics//": "60", "physics/ann/": "5", "physics/ann/gpu": "9"}
+    place.run()
+    (report,) = place.site.reports
+    assert [(row["group"], row["user"], row["partition"]) for row in report["shares"]["rows"]] == [
+        ("physics", "", ""),
+        ("physics", "ann", ""),
+        ("physics", "ann", "gpu"),
+    ]
+    sent = place.scheduler.calls("scontrol", "update")
+    place.scheduler.answer("sacctmgr", err="sacctmgr: error: Access/permission denied", status=1)
+    again = place.run()
+    assert "can't be listed" in again.stderr
+    assert (again.returncode, "shares" in place.site.reports[-1]) == (0, False)
+    assert place.scheduler.calls("scontrol", "update") == sent
+
+
 # show config, show assoc, two changes, show assoc, squeue, sprio, sshare
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.deep), "after"])
 @pytest.mark.parametrize("at", range(2, 6))
@@ -324,11 +341,11 @@ def test_former_shares_survive_an_agent_that_is_killed_while_it_sets_them(carryi
 def test_an_agent_that_is_killed_while_it_restores_goes_on(carrying: Place, at: int, when: str) -> None:
     carrying.run()
     carrying.site.order(reset_values=True)
-    (carrying.scheduler.folder / "kill.json").unlink(missing_ok=True)
+    (carrying.scheduler.folder / "kill").unlink(missing_ok=True)
     carrying.scheduler.forget_calls()
     carrying.scheduler.kill_caller(at, when)
     carrying.run()
-    (carrying.scheduler.folder / "kill.json").unlink(missing_ok=True)
+    (carrying.scheduler.folder / "kill").unlink(missing_ok=True)
     assert carrying.run().returncode == 0
     assert carrying.scheduler.shares == BEFORE
 

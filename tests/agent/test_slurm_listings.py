@@ -9,6 +9,7 @@ import pytest
 from agent.adapters import slurm
 from agent.commands import Output
 from agent.records import Unreadable
+from agent.report import queue_rows
 
 PENDING = "38|38|N/A|alice|hep|debug|normal|6|1795156623|PENDING|64908|0|Resources\n"
 
@@ -67,6 +68,43 @@ def test_a_hundred_thousand_tasks_of_one_array_are_one_job() -> None:
 def test_the_best_row_of_several_partitions_is_used() -> None:
     rows = "4|600|7|0|0|0|100|500|0|0\n4|900|7|0|0|0|400|500|0|0\n4|700|7|0|0|0|200|500|0|0\n"
     assert slurm.parse_priorities(rows)["4"].terms["jobsize"] == 400
+
+
+def test_several_partitions_and_qos_have_a_priority_each_and_the_best_counts(golden_dir: Path) -> None:
+    """Captured with 26.05.5: squeue prints the priority by the first QOS of job 11, which isn't the best."""
+    folder = golden_dir / "slurm/26.05.5/several-qos"
+    head, *printed = (folder / "squeue-all.txt").read_text().splitlines()
+    assert head.split("|")[26::15] == ["JOBID", "PARTITION"]
+    columns = (26, 31, 36, 20, 0, 41, 16, 28, 47, 45, 42, 24, 17)  # of QUEUE_COLUMNS in %all
+    listing = "".join("|".join(line.split("|")[at] for at in columns) + "\n" for line in printed)
+    places = (0, 4, 5, 6, 7, 8, 9, 10, 12, 13, 1, 11)  # of PRIORITY_COLUMNS in -l
+    rows = [line.split() for line in (folder / "sprio-l.txt").read_text().splitlines()[1:]]
+    terms = "".join("|".join(row[at] for at in places) + "\n" for row in rows)
+    jobs = {job.id: job for job in slurm.parse_queue(listing, slurm.parse_priorities(terms), "sitefactor").jobs}
+    job = jobs["11"]
+    assert "|28323|" in next(line for line in listing.splitlines() if line.startswith("11|"))
+    assert (job.qos, job.priority, job.terms and job.terms["qos"]) == ("normal,half", 29323, 2000)
+    assert job.priorities == (("batch", "half", 29323), ("batch", "normal", 28323))
+    assert [number for number, each in jobs.items() if each.priorities] == ["11"]
+    assert (jobs["15"].is_held, jobs["15"].priority) == (True, 0)
+    sent = [queue_rows([job], {}, takes)[0] for takes in (True, False)]
+    assert sent[0].pop("priorities") == [
+        {"partition": "batch", "qos": "half", "priority": 29323},
+        {"partition": "batch", "qos": "normal", "priority": 28323},
+    ]
+    assert sent[0] == sent[1], "a server of an older release refuses the field"
+
+
+def test_releases_before_24_05_print_no_qos() -> None:
+    """sprio of 22.05 complains of %n beside the listing, and leaves the column empty."""
+    rows = "4|900|7|0|0|0|400|500|0|0|gpu|\n4|600|7|0|0|0|100|500|0|0|batch|\n"
+    assert slurm.parse_priorities(rows)["4"].priorities == (("gpu", "", 900), ("batch", "", 600))
+
+
+def test_a_priority_of_0_stays_held_whatever_sprio_printed_before() -> None:
+    rows = slurm.parse_priorities("38|900|7|0|0|0|400|500|0|0|gpu|\n38|600|7|0|0|0|100|500|0|0|batch|\n")
+    (job,) = slurm.parse_queue(PENDING.replace("|64908|", "|0|"), rows, "sitefactor").jobs
+    assert (job.is_held, job.priority) == (True, 0)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +187,26 @@ def config(**changes: str) -> dict[str, str]:
 
 def test_a_valid_configuration_has_no_findings() -> None:
     assert {finding.severity for finding in slurm.check_config("sitefactor", config())} == {"ok"}
+
+
+def test_partitions_of_several_tiers_are_named_in_their_order() -> None:
+    lines = [
+        *(
+            "PartitionName=batch AllowGroups=ALL PriorityJobFactor=1 PriorityTier=1 State=UP",
+            "PartitionName=old State=UP",
+        ),
+        *(f"PartitionName=short{n} PriorityTier=20 PriorityJobFactor=1" for n in range(5)),
+        *("PartitionName=debug PriorityTier=300", "what=ever PriorityTier=7"),
+    ]
+    partitions = slurm.parse_tiers("\n".join(lines))
+    assert partitions[:2] == [("batch", 1), ("old", 1)]
+    finding = slurm.check_tiers(partitions)
+    assert (finding.severity, finding.found) == (
+        "warning",
+        "Whatever their priority, jobs go by partition: debug (PriorityTier=300); then short0, short1, short2 and 2 "
+        "more (PriorityTier=20); then batch, old (PriorityTier=1).",
+    )
+    assert slurm.check_tiers(partitions[:2]).severity == slurm.check_tiers([]).severity == "ok"
 
 
 @pytest.mark.parametrize(

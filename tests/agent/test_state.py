@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.files import replace_file
 from agent.records import Refused
 from agent.state import FILE, MISSES, open_table
 
@@ -62,6 +63,16 @@ def test_a_partial_file_of_a_killed_write_is_removed(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}.abc").write_text("half")
     open_table(str(tmp_path))
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["values", ".values", "a b"])
+def test_what_a_killed_write_left_is_removed_by_the_next_one_and_nothing_else(tmp_path: Path, name: str) -> None:
+    others = [f"{name}.bak", f"{name}.new", f"{name}.new-of-mine", f"{name}2.new-abcd_123", f"x{name}.new-abcd_123"]
+    for each in [*others, f"{name}.new-abcd_123"]:
+        (tmp_path / each).write_text("half")
+    replace_file(str(tmp_path / name), b"whole", 0o644)
+    assert sorted(os.listdir(tmp_path)) == sorted([name, *others])
+    assert ((tmp_path / name).read_bytes(), (tmp_path / name).stat().st_mode & 0o777) == (b"whole", 0o644)
 
 
 def test_a_job_is_removed_after_several_listings_without_it(tmp_path: Path) -> None:

@@ -192,6 +192,14 @@ class Visit:
             assert self.axe(each) == [], (self.page.url, each)
         self.page.evaluate(SET_THEME, theme)
 
+    def look_at_widths(self) -> None:
+        """`look` wide and narrow, and at what the dark theme changes; the window is wide then."""
+        for width in (NARROW, WIDE):
+            self.resize(width)
+            self.checks_dark = width == WIDE
+            self.look()
+        self.checks_dark = False
+
     def resize(self, width: int) -> None:
         self.page.set_viewport_size({"width": width, "height": 900})
 

@@ -26,6 +26,7 @@ from tests.series_by_hand import HandMade, put_in_place
 
 PAGE = f"/policy/{SLUG}/convergence/"
 FIGURE = "#fig-over-time"
+READOUT = f"{FIGURE} [data-readout]"
 PLOT = f"{FIGURE} .fig-plot"
 N_DAYS = 120
 
@@ -53,10 +54,13 @@ def opened(visit: Open, query: str = "?section=rest", **kwargs: Any) -> tuple[Vi
 
 
 def ready(page: Page) -> None:
-    """Plotly has taken the place of the server's picture, and the tiles have their numbers."""
+    """Plotly has taken the place of the server's picture, and the tiles, which load near the window, their numbers."""
     query = page.evaluate("location.search")
     page.wait_for_selector(f"{FIGURE}[data-drawn='{query}'] .fig-live.is-shown", timeout=20_000)
+    page.mouse.move(0, 0)  # over no picture while the page scrolls
+    page.locator(".tiles").last.scroll_into_view_if_needed()
     page.wait_for_selector(f".tiles[data-drawn='{query}']")
+    page.locator(FIGURE).evaluate("node => node.scrollIntoView({ block: 'center', behavior: 'instant' })")
 
 
 def point(page: Page, x: float, y: float = 0.4) -> tuple[float, float]:
@@ -105,7 +109,7 @@ def test_nothing_moves_when_plotly_takes_over(made: HandMade, visit: Open) -> No
     places = """(all) => Object.fromEntries(all.flatMap((selector) => [...document.querySelectorAll(selector)]
         .filter((one) => one.getClientRects().length && one.textContent).map((one) => {
             const box = one.getBoundingClientRect();
-            return [one.textContent, [box.left + box.width / 2, box.top + box.height / 2]];
+            return [one.textContent, [box.left + box.width / 2, box.top + scrollY + box.height / 2]];
         })))"""
     served = page.evaluate(places, [f"{PLOT} svg.course text"])
     page.unroute("**/plotly*.js")
@@ -125,7 +129,7 @@ def test_a_click_stays_on_the_page_and_selects(made: HandMade, grid: Grid, visit
     assert page.url.endswith(f"{PAGE}?section=rest")
     tops = "(tiles) => tiles.map((one) => one.getBoundingClientRect().top + scrollY)"
     drawn = page.locator(".tile").evaluate_all(tops)
-    page.locator(f"[data-uid='{grid.uid('/cms')}'] [data-select]").click()
+    page.locator(f".tile[data-uid='{grid.uid('/cms')}'] [data-select]").click()
     expect(page.locator(f"{FIGURE} .fig-title")).to_have_text("cms")
     assert f"entry={grid.uid('/cms')}" in page.url
     expect(page.locator(".tile.is-selected h3 a")).to_have_text("cms")
@@ -133,13 +137,13 @@ def test_a_click_stays_on_the_page_and_selects(made: HandMade, grid: Grid, visit
     assert page.locator(".tile").evaluate_all(tops) == drawn, "nothing moves"
     page.go_back()
     expect(page.locator(f"{FIGURE} .fig-title")).not_to_have_text("cms")
-    expect(page.locator(f"[data-uid='{grid.uid('/cms')}'] [data-select]")).to_be_focused()
+    expect(page.locator(f".tile[data-uid='{grid.uid('/cms')}'] [data-select]")).to_be_focused()
 
 
 @pytest.mark.deep
 def test_back_keeps_the_focus_in_the_plot_or_on_the_page(made: HandMade, grid: Grid, visit: Open) -> None:
     _window, page = opened(visit)
-    page.locator(f"[data-uid='{grid.uid('/cms')}'] [data-select]").click()
+    page.locator(f".tile[data-uid='{grid.uid('/cms')}'] [data-select]").click()
     expect(page.locator(f"{FIGURE} .fig-title")).to_have_text("cms")
     page.focus(PLOT)
     page.go_back()
@@ -147,7 +151,7 @@ def test_back_keeps_the_focus_in_the_plot_or_on_the_page(made: HandMade, grid: G
     expect(page.locator(PLOT)).to_be_focused()
     page.select_option("#level", str(grid.uid("/atlas")))
     page.select_option("#level", str(grid.uid("/biomed")))  # before the first has come
-    tile = page.locator(f"[data-uid='{grid.uid('/biomed/carol')}'] [data-select]")
+    tile = page.locator(f".tile[data-uid='{grid.uid('/biomed/carol')}'] [data-select]")
     tile.focus()
     page.go_back()
     expect(tile).to_have_count(0)
@@ -157,7 +161,7 @@ def test_back_keeps_the_focus_in_the_plot_or_on_the_page(made: HandMade, grid: G
 @pytest.mark.deep
 def test_shift_click_and_the_menu_lead_elsewhere(made: HandMade, grid: Grid, visit: Open) -> None:
     _window, page = opened(visit)
-    tile = page.locator(f"[data-uid='{grid.uid('/cms')}']")
+    tile = page.locator(f".tile[data-uid='{grid.uid('/cms')}']")
     tile.locator("[data-go-menu]").click()
     items = page.locator("#go-menu a:visible")
     expect(items.first).to_be_focused()
@@ -204,6 +208,7 @@ def test_a_zoom_is_in_the_address_of_all_pictures_and_is_reset_by_button_double_
     page.press(PLOT, "+")
     expect(reset).to_be_visible()
     zoomed = zoom_of(page)
+    expect(page.locator("#status")).to_have_text(re.compile(r"^Zoomed to \d+ \w+ 2026 to \d+ \w+ 2026\.$"))
     page.reload()
     ready(page)
     assert zoom_of(page) == zoomed
@@ -219,22 +224,31 @@ def test_the_end_of_a_zoom_has_its_own_value(made: HandMade, visit: Open) -> Non
     drag(page, 0.05, 0.3)
     expect(page.locator(f"{PLOT} .annotation-text").last).not_to_have_text(now)
     value = (page.locator(f"{PLOT} .annotation-text").last.text_content() or "").replace("\u00a0", " ")
-    expect(page.locator("[data-readout]")).to_contain_text(value)
+    expect(page.locator(READOUT)).to_contain_text(value)
 
 
 @pytest.mark.deep
 def test_one_cursor_is_on_all_pictures(made: HandMade, visit: Open) -> None:
     _window, page = opened(visit)
-    readout = page.locator("[data-readout]")
+    page.set_viewport_size({"width": 1440, "height": 2_600})  # tiles far off the window have no picture
+    readout = page.locator(READOUT)
     expect(readout).to_contain_text("20 Nov")
     page.mouse.move(*point(page, 0.25))
     lines = page.locator(".cross[visibility=visible]")
-    expect(lines).to_have_count(1 + page.locator(".tile").count())
+    expect(lines).to_have_count(2 + page.locator(".tile").count())  # of the course, the cells, and each tile
     day = re.sub(r"^\S+ ", "", readout.locator("b").inner_text())
+    for tile in page.locator(".tile").all():  # the balance is of that day, too
+        used, target = (
+            float(re.sub(r".*?([\d.]+)\s*%.*", r"\1", tile.locator(f"[data-{name}]").inner_text(), flags=re.S))
+            for name in ("used", "target")
+        )
+        amount = re.match(r"[\d.]+", tile.locator(".bal").inner_text().strip())
+        if amount:
+            assert float(amount[0]) == pytest.approx(abs(used - target), abs=0.051)
     assert page.locator(".tile [data-used]").all_inner_texts() == [
         text for text in page.locator(".tile [data-used]").all_inner_texts() if text.startswith(day)
     ]
-    places = lines.evaluate_all("(all) => all.map((one) => one.getAttribute('x1'))")
+    places = lines.evaluate_all("(all) => all.map((one) => one.getAttribute('x1')).filter((x) => x)")
     assert len(set(places)) == 1
     page.mouse.move(5, 5)
     expect(lines).to_have_count(0)
@@ -242,7 +256,7 @@ def test_one_cursor_is_on_all_pictures(made: HandMade, visit: Open) -> None:
     page.keyboard.press("Shift+ArrowLeft")
     expect(readout).to_contain_text("13 Nov")
     expect(page.locator("#status")).to_contain_text("13 Nov")
-    expect(lines).to_have_count(1 + page.locator(".tile").count())
+    expect(lines).to_have_count(2 + page.locator(".tile").count())  # of the course, the cells, and each tile
     page.keyboard.press("End")
     expect(readout).to_contain_text("expected")
     page.keyboard.press("Escape")
@@ -272,7 +286,7 @@ def test_a_range_that_is_none_is_refused_at_its_field(made: HandMade, visit: Ope
 @pytest.mark.deep
 def test_range_unit_and_comparison_keep_what_was_selected(made: HandMade, grid: Grid, visit: Open) -> None:
     _window, page = opened(visit)
-    page.locator(f"[data-uid='{grid.uid('/cms')}'] [data-select]").click()
+    page.locator(f".tile[data-uid='{grid.uid('/cms')}'] [data-select]").click()
     expect(page.locator(f"{FIGURE} .fig-title")).to_have_text("cms")
     for control, word in (("#range-7", "range=7"), ("#compare", "compare=1"), ("#unit-points", "unit=points")):
         page.click(control)
@@ -280,9 +294,9 @@ def test_range_unit_and_comparison_keep_what_was_selected(made: HandMade, grid: 
         expect(page.locator(f"{FIGURE} .fig-title")).to_have_text("cms")
         ready(page)
         assert f"entry={grid.uid('/cms')}" in page.url
-    expect(page.locator("[data-readout]")).not_to_contain_text("days before")
+    expect(page.locator(READOUT)).not_to_contain_text("days before")
     page.mouse.move(*point(page, 0.4))
-    expect(page.locator("[data-readout]")).to_contain_text("7 days before")
+    expect(page.locator(READOUT)).to_contain_text("7 days before")
 
 
 @pytest.mark.deep
@@ -342,7 +356,7 @@ def test_a_recompute_appears_automatically_and_keeps_zoom_and_selection(
     ready(page)
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     before, tag = end_of_line(page), page.get_attribute(FIGURE, "data-tag")
-    used = page.locator(f"[data-uid='{grid.uid('/atlas')}'] [data-used] b")
+    used = page.locator(f".tile[data-uid='{grid.uid('/atlas')}'] [data-used] b")
     shown = used.inner_text()
     monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=20)).isoformat())
     with page.expect_response(lambda answer: answer.url.endswith("/live") and answer.status == 200):
@@ -395,17 +409,15 @@ def test_a_heat_map_has_a_legend_and_current_values(
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(f"{address}&range=90")
-    page.locator("[data-more=heat] > summary").click()
     page.locator("#fig-heat").scroll_into_view_if_needed()
-    page.wait_for_selector("#fig-heat .fig-live.is-shown", timeout=20_000)
+    page.wait_for_selector("#fig-heat[data-drawn]", timeout=20_000)
     legend = page.locator("#fig-heat .fig-legend").first.locator("li")
     expect(legend).to_have_count(8)
-    labels = page.locator("#fig-heat .annotation-text")
+    labels = page.locator("#fig-heat .heat-now text")
+    expect(labels).to_have_count(32)
     if width < 440:
-        expect(page.locator("#fig-heat .fig-note")).to_contain_text("28")
-        expect(labels).to_have_count(0)
+        expect(labels.first).to_be_hidden()
     else:
-        expect(labels).to_have_count(32)
         balances = labels.all_text_contents()
         page.locator("#fig-heat .fig-more summary").click()
         expect(page.locator("#fig-heat tbody td")).to_have_text(balances)

@@ -165,36 +165,3 @@ def test_a_page_without_figures_loads_no_bundle(grid: Grid, visit: Open) -> None
     window.go(f"/policy/{SLUG}/")
     assert asked
     assert not [url for url in asked if "plotly" in url]
-
-
-def test_the_target_of_operators_is_moved_by_drag_and_keys(grid: Grid, visit: Open) -> None:
-    window = visit()
-    window.sign_in()
-    page = window.go(f"/policy/{SLUG}/algorithm/")
-    page.wait_for_selector("#fig-operator[data-drawn='']")
-    plot, slider = page.locator("#fig-operator .fig-plot"), page.locator("#fig-operator [type=range]")
-    plot.scroll_into_view_if_needed()
-    layout = "document.querySelector('#fig-operator .fig-live')._fullLayout"
-    left, begin, end = page.evaluate(f"((at) => [at._size.l, at.xaxis.d2p(20), at.xaxis.d2p(60)])({layout})")
-    box = plot.bounding_box()
-    assert box
-    page.mouse.move(box["x"] + left + begin + 3, box["y"] + 100)
-    page.mouse.down()
-    for part in (0.1, 0.5, 1):
-        page.mouse.move(box["x"] + left + begin + (end - begin) * part, box["y"] + 100)
-    page.mouse.up()
-    page.wait_for_selector("#fig-operator[data-drawn='?profile_target=60']")
-    assert slider.input_value() == "60"
-    assert page.evaluate(f"{layout}.xaxis.range") == [0, 100], "the picture was not zoomed"
-    expect(page.locator("#fig-operator .fig-say")).to_contain_text("60.0")
-    slider.focus()
-    page.keyboard.press("ArrowLeft")
-    page.wait_for_selector("#fig-operator[data-drawn='?profile_target=59']")
-    expect(slider).to_be_focused()
-    assert "59.0" in (slider.get_attribute("aria-valuetext") or "")
-    page.go_back()
-    page.wait_for_selector("#fig-operator[data-drawn='?profile_target=60']")
-    assert slider.input_value() == "60"
-    page.go_back()
-    page.wait_for_selector("#fig-operator[data-drawn='']")
-    window.look()

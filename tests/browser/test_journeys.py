@@ -6,6 +6,7 @@ step took to be on the screen. Firefox is the one that Debian packages: `apt-get
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +33,7 @@ from tests.pages.grid import Grid
 CHROMIUM = ("mouse", "keys")
 DESKS = ("mouse", pytest.param("keys", marks=pytest.mark.deep), pytest.param("firefox", marks=pytest.mark.deep))
 TREE = f"/policy/{POLICY_SLUG}/"
+FAIR_LINE = "#fig-fair-line"
 
 
 @pytest.fixture
@@ -126,6 +128,7 @@ def test_a_manager_drags_a_share_in_the_editor_and_sees_who_moves(desk: Desk, mo
     journey.say("A share is dragged in the editor")
 
 
+@pytest.mark.product
 def test_a_user_reads_why_and_when_at_once_and_why_a_job_waits_with_a_click(desk: Desk) -> None:
     desk.sign_in("kimberg")
     journey = Journey(desk)
@@ -170,6 +173,49 @@ def test_a_lead_sees_who_is_off_target_and_sets_it_right(desk: Desk, monkeypatch
     assert is_still(desk)
     assert journey.n_clicks == 2
     journey.say("A lead sets a share right")
+
+
+@pytest.mark.parametrize("hand", ["mouse", pytest.param("keys", marks=pytest.mark.deep)])
+def test_a_manager_plays_sixty_days_and_fixes_the_worst_group(
+    sample: None, visit: Open, hand: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = ChromiumDesk(visit(is_kept=False), HANDS[hand], is_still=False)
+    page = desk.window.page
+    desk.sign_in("admin")
+    journey = Journey(desk)
+    day = page.locator(f"{FAIR_LINE} input[type=range]")
+    with journey.step("fair line"):
+        desk.go(f"{TREE}convergence/")
+        desk.shows(f"{FAIR_LINE}[data-drawn] [data-fair-play]", "Play")
+    with journey.step("played and stopped"):
+        journey.press("[data-fair-play]")
+        expect(day).to_have_value(re.compile(r"^([2-9]|\d\d)$"))
+        journey.press("[data-fair-play]")
+        desk.shows("[data-fair-play]", "Play")
+    worst = page.locator(f"{FAIR_LINE} .fair-group").first
+    name = str(worst.get_attribute("data-name"))
+    circle = f"{FAIR_LINE} .fair-group[data-name='{name}'] > a"
+    with journey.step("its course"):
+        journey.press(f"{circle} > circle" if hand == "mouse" else circle)
+        desk.shows("#fig-over-time-title", name)
+    with journey.step("a drafted share"):
+        page.locator(circle).press("+")  # which is about now, whatever day is shown
+        desk.shows("[data-fair-draft]", name)
+        journey.press("[data-fair-draft] a")
+        desk.shows("#shares")
+    assert name in page.locator("h1").inner_text()
+    desk.write("#reason", "It has been off its target for weeks")
+    with journey.step("publish"):
+        journey.press("#publish")
+        desk.shows("#problem .success", "See who moves")
+    come_into_force(monkeypatch)
+    revision = Policy.objects.get(slug=POLICY_SLUG).head_number
+    with journey.step("undo"):
+        journey.press("#problem .success button")
+        expect(page.locator("#problem .success")).to_contain_text(str(revision + 1))
+    assert Policy.objects.get(slug=POLICY_SLUG).head_number == revision + 1
+    assert journey.n_clicks <= 6
+    journey.say("60 days are played and the worst group is fixed")
 
 
 @pytest.mark.deep

@@ -60,7 +60,7 @@ def imported(twice: None) -> Import:
 def test_overlapping_sources_are_decided_with_a_reason(visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
-    page = window.go(reverse("dashboard:overlaps"))
+    page = window.go(reverse("pages:overlaps"))
     expect(page.locator("h1")).to_have_attribute("data-value", "1")
     window.look()
     _keep(page.screenshot(full_page=True), f"overlaps-{theme}-{width}")
@@ -76,7 +76,7 @@ def test_overlapping_sources_are_decided_with_a_reason(visit: Open, theme: str, 
 def test_an_import_is_undone(visit: Open, imported: Import, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
-    page = window.go(reverse("dashboard:import", args=[imported.pk]))
+    page = window.go(reverse("pages:import", args=[imported.pk]))
     page.locator("[data-testid=undo] summary").click()
     window.look()
     _keep(page.screenshot(full_page=True), f"undo-{theme}-{width}")

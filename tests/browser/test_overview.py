@@ -97,6 +97,26 @@ def test_a_failed_card_is_retried_alone(grid: Grid, visit: Open, monkeypatch: py
     page.locator("#recent .broken a").click()
     expect(page.locator("#recent")).to_contain_text("First division.")
     expect(page.locator(".broken")).to_have_count(0)
+    expect(page.locator("#recent")).to_be_focused()
+
+
+def test_a_card_that_fails_again_and_then_comes_keeps_the_focus(grid: Grid, visit: Open) -> None:
+    """Its button is hidden while it asks again, and gone once the card has come."""
+    window = visit()
+    window.sign_in()
+    url = window.go("/").locator(".home-trend").get_attribute("hx-get")
+    window.page.route(f"**{url}*", lambda route: route.fulfill(status=409))
+    page = window.go("/")
+    again = page.locator(".home-trend [data-ask-again]")
+    again.scroll_into_view_if_needed()
+    with page.expect_response(f"**{url}*"):  # pressing it gives it the focus already
+        again.press("Enter")
+    expect(again).to_be_focused()
+    page.unroute(f"**{url}*")
+    page.keyboard.press("Enter")
+    expect(page.locator(".home-trend")).to_have_attribute("data-come", "")
+    expect(page.locator(".home-trend > :first-child")).to_be_focused()
+    window.complaints.clear()  # htmx names the answers that failed
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def test_a_second_person_approves_a_large_change_with_the_mouse(
     second = visit()
     second.sign_in("maria")
     page = second.go(f"/policy/{SLUG}/changes/?list=waiting")
-    page.click("a:has-text('Atlas winds down.')")
+    page.click("tr:has-text('Atlas winds down.') th a")
     page.click("#tab-effect")
     page.wait_for_selector("#effect svg.chart")
     assert "atlas" in page.inner_text("table.later [data-key=above_falls] >> nth=0"), "the reason for a new place"
@@ -198,7 +198,7 @@ def test_focus_and_input_stay_when_a_comment_is_sent(grid: Grid, visit: Open, la
 def test_a_large_policy_shows_its_effect_when_computed(
     grid: Grid, visit: Open, lars: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES_AT_ONCE", 3)
     change_set = drafted(lars, FEWER)
     window = visit()
     window.sign_in("lars")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +15,12 @@ from playwright.sync_api import Locator, Page, expect
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core import clock
+from apps.engine.target_state import state_of, targets_on
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.services import publish_document
+from apps.priorities.sentences import numbers
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -157,7 +158,7 @@ def test_a_dragged_border_is_one_operation_and_the_others_keep_their_shares(
     shares = int(field(page, grid, "/atlas").input_value())
     assert 30 < shares < 50, "whole shares while the border moves"
     assert shares / (shares + 40) == pytest.approx(part, abs=0.006), "the border is where the pointer is"
-    expect(target(page, grid, "/atlas")).to_contain_text(f"{100 * shares / (shares + 40):.1f}")
+    expect(target(page, grid, "/atlas")).to_contain_text(f"{100 * shares / (shares + 40):.2f}")
     expect(field(page, grid, "/biomed")).to_have_value("30")
     assert stored(draft) == [], "nothing is saved before the border is dropped"
     page.mouse.up()
@@ -411,16 +412,33 @@ def test_fields_accept_numbers_and_percentages_and_errors_are_shown_in_place(
     expect(field(page, grid, "/cms")).to_have_value("10")
 
 
-MOVES = """async (cases) => {
+SHOWN = """async (cases) => {
   const script = [...document.scripts].find((each) => each.src.includes("/js/shares"));
-  const { move } = await import(new URL("numbers.js", script.src));
-  return cases.map((each) => Object.values(move(each.from, each.to)).map((text) => text.replace("\\u00a0", " ")));
+  const { gap, percent } = await import(new URL("numbers.js", script.src));
+  return cases.map(([actual, target]) => [percent(actual, 2), percent(target, 2), gap(actual, target, 2)]);
 }"""
 
 
-def test_scripts_show_a_move_as_the_server_does(page: Page) -> None:
-    cases = json.loads((Path(__file__).parents[1] / "priorities/sentences/moves.json").read_text())
-    assert page.evaluate(MOVES, cases) == [each["shown"] for each in cases]
+def test_scripts_show_shares_as_the_server_does(page: Page) -> None:
+    cases = [(0.0684, 0.0675), (0.3006, 0.3364), (0.25, 0.25), (0.25, 0.0), (1e-6, 0.00005), (0.00625, 0.12345), (1, 0)]
+    shown = [numbers.compare_shares(actual, target, decimals=2) for actual, target in cases]
+    assert page.evaluate(SHOWN, cases) == [[each.actual, each.target, each.points] for each in shown]
+
+
+def test_numbers_of_a_column_keep_their_decimals_while_a_border_is_dragged(
+    grid: Grid, window: Visit, draft: ChangeSet
+) -> None:
+    page = window.page
+    before = page.locator("#members tr[data-uid] .c-target").all_inner_texts()
+    pull(page, grip(page, grid, "/atlas"), -37, drop=False)
+    expect(target(page, grid, "/atlas").locator("b")).to_be_visible()
+    dragged = page.locator("#members tr[data-uid] .c-target").all_inner_texts()
+    page.mouse.up()
+    saved(page, 1)
+    predicted(page)
+    after = page.locator("#members tr[data-uid] .c-target").all_inner_texts()
+    shown = re.findall(r"\d+(?:\.\d+)?", " ".join([*before, *dragged, *after]))
+    assert {len(number.partition(".")[2]) for number in shown} == {2}
 
 
 RULE = """async (cases) => {
@@ -429,7 +447,7 @@ RULE = """async (cases) => {
   return cases.map(({ shares, rest, uid, giver, part, whole }) => {
     const rows = Object.entries(shares).map(([name, number]) => ({ uid: name, shares: number, shares_before: number }));
     const none = new Map();
-    const group = new Group({ rows, rest, tolerance: { relative: 0.1, floor: 0.005 } });
+    const group = new Group({ rows, rest });
     const step = stepOf(group.pool(none), whole ?? isWhole(rows));
     const edits = group.edited(uid, snap(group.sharesFor(uid, part, giver, none), step), giver, none, step);
     return [Object.fromEntries(edits), group.operation(uid, giver, edits)?.find(([key]) => key === "shares")[1]];
@@ -625,3 +643,46 @@ def test_tab_reaches_one_border_in_every_selection(grid: Grid, page: Page, draft
     expect(stops).to_have_attribute("data-grip", str(grid.uid("/cms")))
     expect(page.locator("#stage .pull-seg.on")).to_have_attribute("data-uid", str(grid.uid("/cms")))
     assert stored(draft) == []
+
+
+STATES = """async (rows) => {
+  const script = [...document.scripts].find((each) => each.src.includes("/js/shares"));
+  const { Group } = await import(new URL("shares_model.js", script.src));
+  const group = new Group({ rows: [], rest: 0 });
+  return rows.map((row) => group.state(row, row.target));
+}"""
+
+
+def near_and_far(actual: float, tolerance: Mapping[str, float], rng: random.Random) -> Iterator[float]:
+    """Targets for an actual share: none, all, random ones, and those at the edges of its tolerance and beside them."""
+    relative, least = tolerance["relative"], tolerance["points"] / 100
+    edges = [
+        actual - least,
+        actual / (1 + relative),
+        actual + least,
+        *([actual / (1 - relative)] if relative < 1 else []),
+    ]
+    yield from (0.0, 1.0, rng.random(), rng.random() * actual)
+    yield from (edge * (1 + beside) for edge in edges for beside in (0, 1e-7, -1e-7) if 0 < edge < 1)
+
+
+def test_states_while_borders_move_are_those_of_the_one_rule(page: Page) -> None:
+    rng = random.Random(74)
+    rows: list[dict[str, Any]] = []
+    expected: list[str] = []
+    for _ in range(500):
+        tolerance = {"relative": rng.choice((0.0, 0.1, 0.5, 1.0, 2.0)), "points": rng.choice((0.0, 0.5, 5.0))}
+        actual = rng.choice((None, 0.0, 1.0, rng.random(), 10 ** rng.uniform(-6, 0)))
+        on_from, on_to = (0.0, None) if actual is None else targets_on(actual, tolerance)
+        for target in (None, *near_and_far(actual or 0.0, tolerance, rng)):
+            has_usage = bool(actual) or rng.random() < 0.5
+            rows.append(
+                {"actual": actual, "target": target, "has_usage": has_usage, "on_from": on_from, "on_to": on_to}
+            )
+            expected.append(
+                state_of(target=target, actual=actual, has_usage=has_usage, has_demand=False, tolerance=tolerance)
+            )
+    assert set(expected) == {"over", "under", "on", "idle", "unknown"}
+    words = {"nodata": "unknown"}
+    states = [words.get(state, state) for state in page.evaluate(STATES, rows)]
+    assert [each for each in zip(rows, states, expected, strict=True) if each[1] != each[2]] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from apps.web.glossary import terms
+from apps.web.texts.glossary import terms
 from tests.browser.conftest import THEMES, Open
 from tests.pages.grid import SLUG, Grid
 

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Open
+from tests.browser.conftest import NARROW, Open
 from tests.pages.grid import SLUG, Grid
 
 
@@ -45,3 +45,25 @@ def test_rows_are_filtered_sorted_selected_and_changed_in_a_draft(grid: Grid, vi
 
     window.go(bookmark.removeprefix(window.base))
     expect(names).to_have_text(listed)
+
+
+def test_numbers_are_named_in_a_narrow_window_and_the_tree_comes_before_how_to_read_it(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/")
+    window.resize(1024)
+    tree, panel = page.locator("table.tg").bounding_box(), page.locator("#panel").bounding_box()
+    assert tree is not None
+    assert panel is not None
+    assert panel["y"] >= tree["y"] + tree["height"]
+    tools = [page.locator(each).bounding_box() for each in ("#filter", "#off-target", "#export")]
+    assert len({round(box["y"]) for box in tools if box is not None}) == 1, "one line"
+    window.resize(NARROW)
+    for column, name in ((".c-actual", "Actual"), (".c-target", "Target"), (".c-bal", "Balance")):
+        expect(page.locator(f"thead {column}")).to_be_visible()
+        expect(page.locator(f"thead {column}")).to_have_text(name)
+    page.goto(f"{window.base}/policy/{SLUG}/?entry={grid.uid('/atlas')}")
+    window.resize(1024)
+    panel = page.locator("#panel").bounding_box()
+    assert panel is not None
+    assert panel["x"] > 500, "a chosen entry stands beside the tree"

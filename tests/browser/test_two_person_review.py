@@ -92,7 +92,8 @@ def test_a_manager_edits_reviews_publishes_and_reverts(managers: Grid, visit: Op
     window.look()
     use.write(page, "#why", "Atlas winds down.")
     use.press(page, "#decide-publish")
-    expect(page.locator("h1")).to_have_text("Atlas winds down.")
+    expect(page.locator("h1")).to_have_text("atlas 60 → 50 shares")
+    expect(page.locator(".page-head [data-testid=reason]")).to_have_text("Atlas winds down.")
     expect(page.locator("[data-testid=decided]")).to_have_attribute("data-value", "3")
     assert shares(managers, "/atlas") == 50.0
     _revert(window, use)
@@ -144,7 +145,7 @@ def test_a_large_change_needs_two_persons(managers: Grid, visit: Open, hand: str
 def _approve_and_publish(second: Visit, use: Hand) -> None:
     page = second.go("/inbox/")
     second.look()
-    use.press(page, "main a:has-text('Half the machine goes to biomed.')")
+    use.press(page, "main li:has-text('Half the machine goes to biomed.') a")
     expect(page.locator("#approve")).to_be_visible()
     second.look()
     use.press(page, "#tab-checks")

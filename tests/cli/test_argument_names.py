@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-import pytest
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
+
+from tests.each_case import each_case
 
 OURS = sorted(name for name, app in get_commands().items() if app.startswith("apps."))
 #: What BaseCommand.run_from_argv, handle_default_options and execute take out of the options.
@@ -39,7 +40,7 @@ def test_names_are_those_of_django() -> None:
     assert {action.dest for action in parser._actions} - {"help"} <= DJANGOS
 
 
-@pytest.mark.parametrize("name", OURS)
+@each_case("name", OURS)
 def test_no_argument_has_a_name_of_djangos_options(name: str) -> None:
     base = {text for action in _Plain().create_parser("manage.py", "plain")._actions for text in action.option_strings}
     parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)

@@ -27,7 +27,8 @@ from django.test import Client
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.cli.backup.archive import ArchiveWriter, BadArchive, Member, read_archive, safe_target
-from apps.cli.backup.making import backups_in, make_backup, name_of, remove_old, verify_backup
+from apps.cli.backup.contents import examine_backup
+from apps.cli.backup.making import backups_in, make_backup, name_of, remove_old
 from apps.cli.backup.restoring import OtherRestoreUnfinished, _require_same
 from apps.cli.backup.scheduled import back_up_when_due
 from apps.cli.doctor.check import Finding
@@ -264,9 +265,9 @@ def test_a_spoiled_backup_is_refused(
     secret = pyrage.x25519.Identity.generate()
     backup = back_up(tmp_path, **({"recipient": str(secret.to_public())} if is_encrypted else {}))
     data = backup.read_bytes()
-    assert verify_backup(io.BytesIO(data), str(secret))["product"] == "fairshare-web"
+    assert examine_backup(io.BytesIO(data), str(secret)).manifest["product"] == "fairshare-web"
     with pytest.raises(BadArchive, match=r"cut|changed|damaged|no backup"):
-        verify_backup(io.BytesIO(spoil(data)), str(secret))
+        examine_backup(io.BytesIO(spoil(data)), str(secret))
 
 
 def test_nothing_is_restored_of_a_cut_or_newer_backup_or_with_a_wrong_key(
@@ -386,7 +387,7 @@ def test_a_backup_a_day_is_made_and_the_newest_are_kept(site: Site, tmp_path: Pa
     for path in made[3:]:
         assert path is not None
         with path.open("rb") as file:
-            assert verify_backup(file)["site"]
+            assert examine_backup(file).manifest["site"]
     lock = os.open(folder / ".lock", os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
     assert back_up_when_due(at=NOW + 96 * HOUR) is None, "another worker makes it"

@@ -20,6 +20,7 @@ from apps.cli.backup.contents import Examined, examine_backup
 from apps.cli.backup.origin import Origin, UnknownOrigin, require_known_origin
 from apps.core.errors import Invalid
 from apps.core.signing import SigningKey
+from tests.each_case import each_case
 
 KEY = SigningKey.generate()
 MANIFEST: dict[str, Any] = {
@@ -122,8 +123,8 @@ def test_a_signature_covers_every_byte_of_what_is_restored() -> None:
     assert examined(_with_sums([each for each in members[:-1] if each[0] != "SIGNATURE"])).signer == ""
 
 
-@pytest.mark.parametrize("field", [name for name in MANIFEST if name != "product"])
-@pytest.mark.parametrize("value", [None, [], {"a": 1}, "", "x\x1b[2J", -1])
+@each_case("field", [name for name in MANIFEST if name != "product"])
+@each_case("value", [None, [], {"a": 1}, "", "x\x1b[2J", -1])
 def test_a_manifest_without_a_valid_field_is_refused_by_its_name(field: str, value: object) -> None:
     if (field, value) in (("migrations", []),):
         return

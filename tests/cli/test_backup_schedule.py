@@ -13,18 +13,12 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from apps.accounts.actor import Actor
-from apps.accounts.models import User
 from apps.cli.backup import programs
 from apps.cli.backup.scheduled import back_up_when_due, try_schedule
 from apps.cli.backup.settings_check import check_backup_programs, check_backup_settings
 from apps.cli.doctor.check import Finding
 from apps.cli.doctor.instance import check_backups
 from apps.cli.tasks import back_up
-from apps.contrib.notices.evaluation import evaluate
-from apps.contrib.notices.kinds import kind_of
-from apps.contrib.notices.models import Notice
-from apps.contrib.notices.selectors import list_notices
 from apps.core.errors import Invalid
 from apps.pages.monitoring.degradations import degradations
 from apps.runs.backup_state import (
@@ -32,7 +26,6 @@ from apps.runs.backup_state import (
     age_of,
     backup_mark,
     forget_backups,
-    note_failure,
     note_schedule,
     note_success,
 )
@@ -84,29 +77,6 @@ def test_a_failed_backup_is_seen_by_monitoring_until_a_good_one(
     assert codes(NOW + LATE_AFTER + HOUR) == {"backup_failing", "backup_late"}
     note_success(NOW + LATE_AFTER + HOUR)
     assert codes(NOW + LATE_AFTER + 2 * HOUR) == set()
-
-
-def test_administrators_get_a_notice_of_a_failing_backup_until_a_good_one(schedule: Path) -> None:
-    note_schedule(NOW)
-    note_success(NOW)
-    evaluate(at=NOW, only=["backup_failing"])
-    assert list(Notice.objects.filter(kind="backup_failing")) == []
-    note_failure("pg_dump failed: no luck")
-    evaluate(at=NOW, only=["backup_failing"])
-    notice = Notice.objects.get(kind="backup_failing", closed_at=None)
-    text = "The last try of a backup failed. The last good backup is of 20 Nov 2026. The last error: pg_dump failed:"
-    assert kind_of("backup_failing").describe(notice.facts).text == f"{text} no luck"
-    assert notice.level == "warn"
-    for is_admin in (False, True):
-        person = User.objects.create_user(f"person-{is_admin}", is_superuser=is_admin, is_staff=is_admin)
-        lines = list_notices(at=NOW, actor=Actor(user=person, via="page"))
-        assert [line.notice for line in lines] == ([notice] if is_admin else [])
-    evaluate(at=NOW + LATE_AFTER + HOUR, only=["backup_failing"])
-    notice.refresh_from_db()
-    assert notice.level == "bad"
-    note_success(NOW + LATE_AFTER + HOUR)
-    evaluate(at=NOW + LATE_AFTER + HOUR, only=["backup_failing"])
-    assert not Notice.objects.filter(kind="backup_failing", closed_at=None).exists()
 
 
 def test_a_new_schedule_is_late_after_two_days_and_not_at_once(schedule: Path) -> None:

@@ -20,6 +20,7 @@ from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, TooLa
 from apps.core.operator_commands import OperatorCommand
 from tests.cli.refusals import code_of
 from tests.cli.test_backup import Machine, other
+from tests.commands import run_manage
 from tests.examples import first
 
 __all__ = ["other"]  # fixture
@@ -115,14 +116,8 @@ def test_an_unavailable_database_is_reported_with_the_remedy(
     environment_without: Callable[..., dict[str, str]],
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="fs-") as empty:
-        done = subprocess.run(
-            [sys.executable, "manage.py", "create_user", "alice"],
-            cwd=REPOSITORY,
-            env={**environment_without("DATABASE_URL"), "FAIRSHARE_VAR": empty},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        environment = {**environment_without("DATABASE_URL"), "FAIRSHARE_VAR": empty}
+        done = run_manage("create_user", "alice", env=environment, text=True)
     assert done.returncode == 1
     assert "with_stack" in done.stderr
     assert "Traceback" not in done.stderr
@@ -215,18 +210,16 @@ def test_an_invalid_setting_is_one_line_with_its_name(
 @pytest.mark.parametrize("command", [("priorities", "grid"), ("clearsessions",)])
 def test_a_command_without_a_database_says_how_to_start_it(command: tuple[str, ...], tmp_path: Path) -> None:
     """One catches errors itself, the other is Django's own."""
-    refused = run_here(*command, FAIRSHARE_VAR=str(tmp_path / "empty"), DATABASE_URL="", FAIRSHARE_TESTING="1")
+    environment = environment_of(FAIRSHARE_VAR=str(tmp_path / "empty"), DATABASE_URL="", FAIRSHARE_TESTING="1")
+    refused = run_manage(*command, env=environment, text=True)
     assert refused.returncode == 1
     (line,) = refused.stderr.splitlines()
     assert "make run" in line
 
 
-def run_here(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def environment_of(**environment: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE_", "SECRET_"))}
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments], cwd=REPOSITORY, env={**kept, **environment}, text=True,
-        capture_output=True, timeout=240, check=False,
-    )  # fmt: skip
+    return {**kept, **environment}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -242,9 +235,13 @@ def test_a_command_during_preparation_says_so_in_a_sentence(other: Machine) -> N
 
 
 def test_an_examination_makes_no_instance(tmp_path: Path) -> None:
-    found = run_here("doctor", FAIRSHARE_VAR=str(tmp_path / "none"), DATABASE_URL="")
-    assert found.returncode == 1
-    assert f"There is no instance in {tmp_path / 'none'}: set FAIRSHARE_VAR to its folder" in found.stdout
+    """The settings, which would make keys, see in the arguments that it is one."""
+    run = subprocess.run(
+        [sys.executable, "manage.py", "doctor"], cwd=REPOSITORY, text=True, capture_output=True, check=False,
+        env=environment_of(FAIRSHARE_VAR=str(tmp_path / "none"), DATABASE_URL=""),
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert f"There is no instance in {tmp_path / 'none'}: set FAIRSHARE_VAR to its folder" in run.stdout
     assert list(tmp_path.iterdir()) == []
 
 

@@ -166,11 +166,12 @@ def test_it_leaves_nothing_when_it_is_stopped_or_killed(short_folder: Path, sig:
 
 
 def test_a_taken_port_is_refused_by_the_name_of_its_instance(short_folder: Path) -> None:
+    first = free_ports()
+    port = first + NAMES.index("site-a")
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+        taken.bind(("127.0.0.1", port))
         taken.listen()
-        port = taken.getsockname()[1]
-        with running_demo(short_folder, "--port", str(port - 2)) as demo:
+        with running_demo(short_folder, "--port", str(first)) as demo:
             assert demo.process.wait(60) == 1
             assert f"Port {port} of site-a can't be used" in demo.output.read_text(encoding="utf-8")
             assert list(demo.folder.iterdir()) == []

@@ -40,6 +40,7 @@ from apps.runs.models import Run, SiteProcess, WorkerContact
 from apps.runs.queues import FEDERATION, QUEUES
 from apps.series.storage_growth import Holding
 from apps.usage.models import Source
+from tests.closed_port import CLOSED_PORT
 from tests.commands import run_manage
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 from tests.faults.stack import Stack
@@ -144,7 +145,7 @@ def worker_with_other_keys(place: Place) -> None:
 
 
 def full_disk(place: Place) -> None:
-    place.patch.setattr("apps.core.disk_space._LEAST_FREE", 1 << 60)
+    place.patch.setattr("apps.core.disk_space._LEAST_FREE_DISK_BYTES", 1 << 60)
 
 
 def fast_growth(place: Place) -> None:
@@ -291,13 +292,6 @@ def failing_mail(place: Place) -> None:
     Mail.objects.create(state=Mail.State.WAITING, **given)
 
 
-def closed_port() -> int:
-    """Nothing listens there."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def setting(**values: Any) -> Callable[[Place], None]:
     """A fault of settings. A value may be a function of the place."""
 
@@ -328,25 +322,25 @@ LOCAL = {"FAIRSHARE_LDAP_START_TLS": False, "FAIRSHARE_LDAP_PEOPLE": "ou=people"
 OUTSIDE: list[tuple[str, Callable[[Place], None], str, str]] = [
     (
         "outside",
-        setting(FAIRSHARE_EMAIL="smtp", EMAIL_BACKEND=SMTP, EMAIL_HOST="127.0.0.1", EMAIL_PORT=lambda _: closed_port()),
+        setting(FAIRSHARE_EMAIL="smtp", EMAIL_BACKEND=SMTP, EMAIL_HOST="127.0.0.1", EMAIL_PORT=CLOSED_PORT),
         "mail_unreachable",
         "FAIRSHARE_EMAIL_HOST",
     ),
     (
         "outside",
-        setting(FAIRSHARE_LDAP_URL=lambda _: f"ldap://127.0.0.1:{closed_port()}", **LOCAL),
+        setting(FAIRSHARE_LDAP_URL=f"ldap://127.0.0.1:{CLOSED_PORT}", **LOCAL),
         "directory_unreachable",
         "FAIRSHARE_LDAP_URL",
     ),
     (
         "outside",
-        setting(FAIRSHARE_OIDC_ISSUER=lambda _: f"http://127.0.0.1:{closed_port()}"),
+        setting(FAIRSHARE_OIDC_ISSUER=f"http://127.0.0.1:{CLOSED_PORT}"),
         "issuer_unreachable",
         "FAIRSHARE_OIDC_ISSUER",
     ),
     (
         "outside",
-        setting(FAIRSHARE_OUTBOUND_PROXY=lambda _: f"http://user:word@127.0.0.1:{closed_port()}"),
+        setting(FAIRSHARE_OUTBOUND_PROXY=f"http://user:word@127.0.0.1:{CLOSED_PORT}"),
         "proxy_unreachable",
         "FAIRSHARE_OUTBOUND_PROXY",
     ),
@@ -384,8 +378,8 @@ CORE: list[tuple[str, Callable[[Place], None], str, str]] = [
     ("settings", interrupted_restore, "fairshare.E006", "Run it again"),
     ("versions", missing_migration, "pending_migrations", "serve prepare"),
     ("versions", newer_database, "fairshare.E002", "run that version"),
-    ("versions", worker_of_another_release, "processes_differ", "docs/install.md"),
-    ("versions", worker_with_other_keys, "processes_differ", "docs/install.md"),
+    ("versions", worker_of_another_release, "processes_differ", "docs/operate.md"),
+    ("versions", worker_with_other_keys, "processes_differ", "docs/operate.md"),
     ("disk", full_disk, "full_disk", "Free room"),
     ("disk", fast_growth, "disk_fills", "manage.py storage"),
     ("clock", wrong_clock, "clock_differs", "chrony"),

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from apps.series.daily_series import read_month, write_month
 from apps.series.models import Series
+from apps.series.tiles import read_month, write_month
 from apps.usage.models import Source
 from tests.cli.test_doctor import all_findings, report
 from tests.priority_site import AS_OF, Site, make_month_of_days
@@ -47,12 +47,19 @@ def cut_month(site: Site) -> None:
     write_month(site.policy, month_on, month)
 
 
+def leave_one_day(site: Site) -> None:
+    """Of the month, its first day: numpy would repeat it for all others."""
+    month_on = WRONG_ON.replace(day=1)
+    month = read_month(site.policy, month_on, n_days=1, n_slots=Series.objects.get(policy=site.policy).n_slots)
+    write_month(site.policy, month_on, month)
+
+
 def spoil_month(site: Site) -> None:
     with connection.cursor() as cursor:
         cursor.execute("UPDATE analytics_seriestile SET digest = repeat('0', 64)")
 
 
-@pytest.mark.parametrize("damage", [cut_month, spoil_month])
+@pytest.mark.parametrize("damage", [cut_month, leave_one_day, spoil_month])
 def test_days_that_cannot_be_read_are_named_and_built_again(built: Site, damage: Callable[[Site], None]) -> None:
     damage(built)
     (found,) = all_findings("series")

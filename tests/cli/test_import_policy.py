@@ -16,8 +16,9 @@ from django.core.management.base import CommandError
 from django.db.models import Sum
 from syrupy.assertion import SnapshotAssertion
 
-from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_ids import account_ids
 from apps.accounts.account_index import load_account_index
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.core.clock import now
@@ -255,8 +256,8 @@ def test_slurm_dumps_and_grid_engine_trees_are_imported(grid: Policy, golden_dir
 def test_a_large_import_is_a_draft_of_the_whole_tree(
     grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 3)
-    assert operations.MOST_OPERATIONS == 10_000
+    monkeypatch.setattr("apps.policies.files.import_export.MOST_APPLIED_OPERATIONS", 3)
+    assert operations.MOST_APPLIED_OPERATIONS == 10_000
     run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
     draft = ChangeSet.objects.get(state="draft")
     assert [operation["op"] for operation in draft.operations] == ["document"]
@@ -270,7 +271,7 @@ def test_a_large_import_is_a_draft_of_the_whole_tree(
 def test_a_whole_tree_does_not_overwrite_concurrent_changes(
     grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 0)
+    monkeypatch.setattr("apps.policies.files.import_export.MOST_APPLIED_OPERATIONS", 0)
     run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
     draft = ChangeSet.objects.get(state="draft")
     run(

@@ -140,20 +140,29 @@ def test_broken_packages_are_refused_by_name_and_everything_else_works(installed
 OF_NO_GROUP = (
     "[fairshare.operator]\nhalf = slip:HALFWAY\n[fairshare.aging]\nown = slip:HALFWAY\n[other.group]\na = slip:A\n"
 )
+TAKEN = (
+    "[fairshare.algorithms]\naequus = taken:LEAST_USED\nleast-used = taken:LEAST_USED\nother = taken:LEAST_USED\n"
+    "[fairshare.operators]\nrelative-3 = taken:HALFWAY\nseven = taken:NUMBER\n"
+    "[fairshare.accounting_formats]\nswf = taken:MINUTES\n"
+)
 
 
-def test_the_system_check_names_each_rejected_entry_point(installed: Path, tmp_path: Path) -> None:
-    code = "from fairshare_example import *\nNUMBER = 7\n"
-    announced = (
-        "[fairshare.algorithms]\naequus = taken:LEAST_USED\nleast-used = taken:LEAST_USED\nother = taken:LEAST_USED\n"
-        "[fairshare.operators]\nrelative-3 = taken:HALFWAY\nseven = taken:NUMBER\n"
-        "[fairshare.accounting_formats]\nswf = taken:MINUTES\n"
-    )
-    broken(tmp_path, "taken", code, announced)
-    broken(tmp_path, "slip", "from fairshare_example import *\n", OF_NO_GROUP)
-    found = manage("check", path=Path(f"{tmp_path}{os.pathsep}{installed}"))
-    assert found.returncode == 0
-    warned = [line for line in found.stderr.splitlines() if "fairshare.W001" in line]
+@pytest.fixture(scope="module")
+def warnings(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the system check says of packages with wrong entry points, of each kind one."""
+    folder = tmp_path_factory.mktemp("wrong")
+    broken(folder, "taken", "from fairshare_example import *\nNUMBER = 7\n", TAKEN)
+    broken(folder, "slip", "from fairshare_example import *\n", OF_NO_GROUP)
+    for n, group in enumerate(REMOVED_GROUPS):
+        name = f"from_before_{n}"
+        broken(folder, name, "raise ImportError\n", f"[{group}]\nplateau = {name}:PLATEAU\n")
+    checked = manage("check", path=Path(f"{folder}{os.pathsep}{installed}"))
+    assert checked.returncode == 0
+    return checked.stderr.splitlines()
+
+
+def test_the_system_check_names_each_rejected_entry_point(warnings: list[str]) -> None:
+    warned = [line for line in warnings if "fairshare.W001" in line]
     assert len(warned) == 6
     for named in (
         ("fairshare.algorithms", "'aequus'"),
@@ -164,23 +173,22 @@ def test_the_system_check_names_each_rejected_entry_point(installed: Path, tmp_p
         ("fairshare.accounting_formats", "'swf'"),
     ):
         assert sum(all(each in line for each in named) for line in warned) == 1, named
-    unread = [line for line in found.stderr.splitlines() if "fairshare.W003" in line]
+    unread = [line for line in warnings if "fairshare.W003" in line]
     assert len(unread) == 2
     assert all("Package slip" in line for line in unread)
     assert any("'fairshare.operator'" in line for line in unread)
-    assert "fairshare.operators, " in found.stderr
+    assert "fairshare.operators, " in "\n".join(warnings)
 
 
-@pytest.mark.parametrize("group", REMOVED_GROUPS)
-def test_the_system_check_names_each_entry_point_of_a_removed_group(group: str, tmp_path: Path) -> None:
+def test_the_system_check_names_each_entry_point_of_a_removed_group(warnings: list[str]) -> None:
     """It isn't even imported, and isn't taken for a slip of the pen."""
-    path = broken(tmp_path, "from_before", "raise ImportError\n", f"[{group}]\nplateau = from_before:PLATEAU\n")
-    found = manage("check", path=path)
-    assert found.returncode == 0
-    (named,) = [line for line in found.stderr.splitlines() if "fairshare.W00" in line]
-    assert "fairshare.W004" in named
-    assert [each for each in ("Package from-before", f"'{group}'", "'plateau'") if each not in named] == []
-    assert f"Groups are {', '.join(GROUPS)}." in found.stderr
+    for n, group in enumerate(REMOVED_GROUPS):
+        at, named = next((at, line) for at, line in enumerate(warnings) if f"from-before-{n}" in line)
+        assert "fairshare.W004" in named
+        assert [each for each in (f"'{group}'", "'plateau'") if each not in named] == []
+        assert f"Groups are {', '.join(GROUPS)}." in warnings[at + 1]
+    assert sum("from-before" in line for line in warnings) == len(REMOVED_GROUPS)
+    assert sum("fairshare.W004" in line for line in warnings) == len(REMOVED_GROUPS)
 
 
 def test_an_installed_accounting_format_is_recognised_and_read(installed: Path) -> None:

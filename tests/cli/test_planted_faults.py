@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_doctor import PRODUCTION
+from tests.closed_port import CLOSED_PORT
 from tests.commands import run_manage
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 from tests.faults.stack import Stack
@@ -88,13 +88,6 @@ class Site:
         return done.returncode, {each["name"] for part in sections for each in part["findings"]}, done.stdout
 
 
-def closed_port() -> int:
-    """Nothing listens there."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 Planted = Callable[[Site], AbstractContextManager[Mapping[str, str]]]  # yields settings of the command
 
 
@@ -103,8 +96,7 @@ def setting(**values: str) -> Planted:
 
     @contextmanager
     def plant(site: Site) -> Iterator[Mapping[str, str]]:
-        port = closed_port()
-        yield {name: value.format(closed=port, folder=site.folder) for name, value in values.items()}
+        yield {name: value.format(closed=CLOSED_PORT, folder=site.folder) for name, value in values.items()}
 
     return plant
 
@@ -164,7 +156,7 @@ def wrong_day(site: Site) -> Iterator[Mapping[str, str]]:
     """The stored decayed usage of one day is doubled, and halved again."""
     code = (
         "from apps.policies.models import Policy\n"
-        "from apps.series.daily_series import read_month, write_month\n"
+        "from apps.series.tiles import read_month, write_month\n"
         "from apps.series.models import Series, SeriesDay\n"
         "policy = Policy.objects.get(slug='grid')\n"
         "on = SeriesDay.objects.filter(policy=policy).order_by('-on')[0].on\n"

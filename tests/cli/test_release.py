@@ -157,7 +157,7 @@ def test_a_release_is_installed_and_serves_without_a_network(release: Path, tmp_
     tried = subprocess.run([*isolated, "true"], capture_output=True, text=True, timeout=30, check=False)
     if tried.returncode:
         pytest.skip(f"no network namespace can be made here: {tried.stderr.strip()}")
-    text = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8").partition("**Without a network**")[2]
+    text = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8").partition("## Without a network")[2]
     collect, install = text.split("```")[1:4:2]
     place = tmp_path / "place"
     place.mkdir()

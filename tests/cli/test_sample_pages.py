@@ -40,6 +40,7 @@ RIGHT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "policy/<slug:policy>/changes/": (("kimberg",), "drafts and requests are of those who may change something"),
     "policy/<slug:policy>/access/": (("kimberg",), "roles are shown to who has or gives one"),
     "audit/": (("kimberg",), "has done nothing"),
+    "policy/<slug:policy>/allocations/rules/": (("admin",), "the sample has no rules: each is a decision of its own"),
     "policy/<slug:policy>/lab/": (("admin",), "the sample has no experiments: one is made by a click"),
 }
 
@@ -49,9 +50,12 @@ NOT_LINKED = {
     "federation/mounts/<int:mount>/fetches/": "linked once there are more fetches than the mount's page shows",
     "federation/usage/<int:subscription_id>/fetches/": "linked once there are more fetches than its page shows",
     "group/": "leads managers of one group to its page",
+    "me/card/": "shown in frames of other origins' pages",
     "policy/<slug:policy>/edit": "leads to one's newest draft",
+    "policy/<slug:policy>/edit/goal/<uuid:uid>/": "linked beside the shares of a draft's entry, in its panel",
     "policy/<slug:policy>/lab/<int:experiment>/": "the sample has no experiments",
     "policy/<slug:policy>/files/<int:change_set>/": "no file waits for a decision",
+    "schedulers/<slug:name>/limits/": "linked where a scheduler carries limits",
     "schedulers/<slug:name>/shares/": "linked where a scheduler carries shares",
     "sign-in/done/": "the end of a sign-in in a window of its own",
     "setup/": "the first steps of an empty site",
@@ -110,7 +114,7 @@ def story_pages(username: str) -> list[str]:
         i = tree.index_of_path(path)
         assert i is not None, path
         place = {"policy": POLICY_SLUG, "uid": tree.uuid(i)}
-        pages.append(reverse(f"dashboard:{name}", kwargs=place | ({"name": tree.name[i]} if "hours" in name else {})))
+        pages.append(reverse(f"pages:{name}", kwargs=place | ({"name": tree.name[i]} if "hours" in name else {})))
     return pages
 
 

@@ -18,7 +18,7 @@ from apps.federation.documents.wire_usage import UsageDocument, read_usage
 from apps.federation.fetch_schedule import KIND, request_due_fetches
 from apps.federation.grid.peers import list_peers
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.publishing import SAMPLE_NAME, own_name
+from apps.federation.publishing import own_name
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
@@ -83,7 +83,7 @@ def test_only_reserved_host_names_are_answered() -> None:
 
 @pytest.mark.django_db
 def test_an_installation_without_an_issuer_name_gets_that_of_the_sample(sample_grid: None) -> None:
-    assert own_name() == SAMPLE_NAME
+    assert own_name() == peers.OWN_NAME
 
 
 @pytest.mark.django_db

@@ -28,7 +28,7 @@ from apps.cli.stack.paths import (
     socket_dir,
     write_once,
 )
-from apps.cli.stack.supervisor import Child
+from apps.cli.stack.supervisor import Child, Process
 from apps.cli.stack.var_lock import VarLock
 from apps.core.code_paths import REPOSITORY
 from apps.core.private_dirs import InsecureDirectory, private_dir
@@ -249,13 +249,13 @@ class Failing:
         self.started_at.append(time.monotonic())
         return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"], start_new_session=True)
 
-    def ask_to_stop(self, process: subprocess.Popen[bytes]) -> None:
+    def ask_to_stop(self, process: Process) -> None:
         process.terminate()
 
-    def make_stop(self, process: subprocess.Popen[bytes]) -> None:
+    def make_stop(self, process: Process) -> None:
         process.kill()
 
-    def clean_up(self, process: subprocess.Popen[bytes]) -> None:
+    def clean_up(self, process: Process) -> None:
         pass
 
 

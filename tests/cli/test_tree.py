@@ -28,7 +28,7 @@ def test_it_prints_the_columns_of_the_file_of_the_page(computed_site: Site) -> N
     tree = Caller(user=computed_site.admin).get("policies/grid/tree", {"depth": 2}).json()
     (physics,) = (entry for entry in tree["children"] if entry["name"] == "physics")
     assert cells["/physics"]["actual"] == f"{physics['actual']:.6g}"
-    assert cells["/physics"]["rank"] == "-", "of entries without children only"
+    assert cells["/physics"]["rank"] == str(physics["rank"]), "of a group's own vector, as in REST"
     assert {"/physics/alice", "/physics/bob"} <= set(cells)
 
 

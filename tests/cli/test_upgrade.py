@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -20,20 +21,21 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.migration import Migration
 from django.db.migrations.recorder import MigrationRecorder
 
 from apps.cli.backup import programs
 from apps.cli.backup.archive import BadArchive
-from apps.cli.backup.before_upgrade import UNFINISHED
+from apps.cli.backup.before_upgrade import UNFINISHED, back_up_before_upgrade, end_upgrade
 from apps.cli.backup.contents import examine_backup
-from apps.cli.backup.making import verify_backup
 from apps.cli.backup.restoring import _check_version
 from apps.cli.stack import migration
 from apps.cli.stack.former_tables import TABLES, columns_of, is_former
 from apps.cli.stack.migration_check import check_migrations
-from apps.cli.stack.postgres import CannotStart, find_binaries
+from apps.cli.stack.paths import socket_dir
+from apps.cli.stack.postgres import DATABASE, PORT, USER, CannotStart, PostgresServer, find_binaries
 from apps.cli.stack.upgrading import upgrade_cluster
 from apps.core.code_paths import REPOSITORY
 from apps.core.errors import Invalid
@@ -42,8 +44,10 @@ from apps.core.release import __version__
 from tests.cli import release_fixture, released_migrations
 from tests.cli.test_backup import Machine, other
 from tests.commands import run_manage
+from tests.databases import Databases
 from tests.faults.conftest import FirstStart, first_start
 from tests.faults.stack import Stack
+from tests.instants import AT
 from tests.material import missing
 from tests.priority_site import Site
 from tests.shared_setup import set_up_once
@@ -203,13 +207,40 @@ def test_the_room_of_a_migration_is_that_of_the_table_that_it_copies(two_project
 # The one-command stack
 
 
+def last_migration() -> tuple[str, str, str]:
+    """Of all in the order in which they are applied: its app, its name, and that of the one before it in its app.
+
+    To take another one back, Django makes the models of each state after it, which takes it ten seconds.
+    """
+    executor = MigrationExecutor(None)
+    last, _ = executor.migration_plan(executor.loader.graph.leaf_nodes(), clean_start=True)[-1]
+    (before,) = [name for app, name in last.dependencies if app == last.app_label]
+    return last.app_label, last.name, before
+
+
+@contextlib.contextmanager
+def running(server: PostgresServer) -> Iterator[PostgresServer]:
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def take_back(stack: Stack) -> None:
+    """Its last migration."""
+    app, _, before = last_migration()
+    with running(PostgresServer(stack.var)):
+        stack.manage("migrate", app, before, "--verbosity", "0")
+
+
 @pytest.fixture
 def former(first_start: FirstStart) -> Iterator[Stack]:
-    """A stopped instance whose database lacks the last migration of `runs`, as of an earlier release."""
+    """A stopped instance whose database lacks the last migration, as of an earlier release."""
 
     def make(place: Path) -> dict[str, Any]:
         stack = Stack(like=first_start.var, place=place)
-        stack.manage("with_stack", "--", sys.executable, "manage.py", "migrate", "runs", "0004", "--verbosity", "0")
+        take_back(stack)
         return {"var": str(stack.var)}
 
     stack = Stack(like=Path(set_up_once("former-release", make)["var"]))
@@ -218,7 +249,7 @@ def former(first_start: FirstStart) -> Iterator[Stack]:
 
 
 @pytest.mark.timeout(600)
-def test_up_backs_an_instance_up_before_its_upgrade_and_an_interrupted_one_keeps_that_backup(former: Stack) -> None:
+def test_up_backs_an_instance_up_before_its_upgrade(former: Stack) -> None:
     backups = former.var / "backups"
     former.start()
     (made,) = backups.iterdir()
@@ -227,17 +258,32 @@ def test_up_backs_an_instance_up_before_its_upgrade_and_an_interrupted_one_keeps
     former.assert_works()
     assert former.signal(signal.SIGINT) == 0
     with made.open("rb") as file:
-        assert "runs.0005_site_process" not in verify_backup(file)["migrations"], "of the former release"
+        app, last, before = last_migration()
+        in_backup = examine_backup(file).manifest["migrations"]
+        assert f"{app}.{before}" in in_backup
+        assert f"{app}.{last}" not in in_backup, "of the former release"
     assert not (former.var / UNFINISHED).exists()
-    former.start()
-    assert former.signal(signal.SIGINT) == 0
-    assert list(backups.iterdir()) == [made], "nothing was pending"
-    former.manage("with_stack", "--", sys.executable, "manage.py", "migrate", "runs", "0004", "--verbosity", "0")
-    (former.var / UNFINISHED).write_text(f"{made.name}\n")  # as a kill before the last migration leaves it
-    former.start()
-    assert f"Going on with an interrupted upgrade; the backup before it: {made}\n" in former.output_text()
-    assert list(backups.iterdir()) == [made]
-    assert former.signal(signal.SIGINT) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_interrupted_upgrade_keeps_the_backup_of_before_it(tmp_path: Path, settings: Any) -> None:
+    """As a kill before the last migration leaves it. Nobody would ask for a backup where nothing is pending."""
+    settings.VAR = tmp_path
+    backups, printed = tmp_path / "backups", list[str]()
+
+    def back_up() -> list[Path]:
+        back_up_before_upgrade(at=AT, say=printed.append)
+        return sorted(backups.glob("*"))
+
+    assert (back_up(), printed) == ([], []), "nothing is pending"
+    (newest,) = MigrationLoader(connection).graph.leaf_nodes("runs")
+    MigrationRecorder(connection).record_unapplied(*newest)
+    (made,) = back_up()
+    assert re.fullmatch(rf"Backed up before the upgrade, [\d,]+ bytes, verified: {made}", printed.pop())
+    assert (back_up(), printed.pop()) == ([made], f"Going on with an interrupted upgrade; the backup before it: {made}")
+    end_upgrade()
+    MigrationRecorder(connection).record_applied(*newest)
+    assert (back_up(), printed) == ([made], []), "the upgrade is over"
 
 
 @pytest.mark.timeout(600)
@@ -303,6 +349,7 @@ def test_a_database_of_before_the_first_release_is_refused_before_it_is_changed(
     assert other.n_tables() == 0
 
 
+@pytest.mark.product
 def test_a_backup_of_before_the_first_release_is_refused_by_the_definitions_in_its_dump(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -365,11 +412,16 @@ OLD = Path("/usr/lib/postgresql/15/bin")
 
 
 @pytest.fixture
-def old_instance() -> Iterator[Stack]:
-    """A folder with the tables and an administrator in an embedded database of PostgreSQL 15."""
+def old_instance(databases: Databases, pytestconfig: pytest.Config) -> Iterator[Stack]:
+    """A folder with the tables and an administrator in an embedded database of PostgreSQL 15.
+
+    Its tables are those of the suite's dump; with `--deep`, PostgreSQL 15 migrates an empty database.
+    """
     if not (OLD / "postgres").exists():
         missing("no PostgreSQL 15", "apt-get install postgresql-15")
-    made = Path(set_up_once("postgresql-15", _make_old_instance)["var"])
+    is_migrated = bool(pytestconfig.getoption("deep")) or not databases.schema.exists()
+    make = _make_old_instance if is_migrated else partial(_load_old_instance, schema=databases.schema)
+    made = Path(set_up_once("postgresql-15", make)["var"])
     stack = Stack()
     subprocess.run(["cp", "-a", f"{made}/.", stack.var], check=True)
     yield stack
@@ -378,7 +430,16 @@ def old_instance() -> Iterator[Stack]:
 
 def _make_old_instance(place: Path) -> dict[str, Any]:
     stack = Stack(place=place, settings={"PG_BIN": str(OLD)})
-    stack.manage("with_stack", "--", sys.executable, "manage.py", "create_user", "ann", patience_s=200)
+    stack.manage("with_stack", "--", sys.executable, "manage.py", "create_user", "ann", patience_s=600)
+    return {"var": str(stack.var)}
+
+
+def _load_old_instance(place: Path, *, schema: Path) -> dict[str, Any]:
+    stack = Stack(place=place)
+    with running(PostgresServer(stack.var, binaries=OLD)) as server, server.connect() as database:
+        unknown_to_it = "SET transaction_timeout = 0;\n"
+        database.execute(schema.read_text(encoding="utf-8").replace(unknown_to_it, "").encode())
+        stack.manage("create_user", "ann")
     return {"var": str(stack.var)}
 
 
@@ -388,9 +449,10 @@ def upgrade_postgresql(stack: Stack, *arguments: str, fault: str = "") -> subpro
 
 
 def n_users(stack: Stack) -> str:
-    code = "from apps.accounts.models import User; print(User.objects.filter(username='ann').count())"
-    command = (sys.executable, "manage.py", "shell", "--no-imports", "-c", code)
-    return stack.manage("with_stack", "--", *command).strip()
+    """By psql, in the database that a command starts for it as for any other."""
+    place = ("-h", str(socket_dir(stack.var)), "-p", str(PORT), "-U", USER, "-d", DATABASE)
+    question = "SELECT count(*) FROM accounts_user WHERE username = 'ann'"
+    return stack.manage("with_stack", "--", str(OLD / "psql"), *place, "-Xtc", question).strip()
 
 
 @pytest.mark.fault("F26")
@@ -493,6 +555,7 @@ def _as_dumped(kind: str, of: str, name: str, definition: str, default: str) -> 
     return kind, of, name, definition, default
 
 
+@pytest.mark.product
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("backup", RELEASES, ids=lambda path: path.stem)
 def test_an_instance_of_each_release_is_upgraded_and_answers_as_recorded(backup: Path, other: Machine) -> None:
@@ -521,6 +584,15 @@ def test_each_release_has_its_fixture() -> None:
     assert all(path.stat().st_size < 300_000 for path in RELEASES)
 
 
+def give_tables(machine: Machine) -> None:
+    """Those of the test's own database, which migrations have made, without migrating again."""
+    own, name = connection.settings_dict["NAME"], machine.url.rpartition("/")[2]
+    connection.close()  # a template may have no sessions
+    with psycopg.connect(f"{machine.url.rpartition('/')[0]}/postgres", autocommit=True) as server:
+        server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{own}" STRATEGY file_copy')
+
+
 WITHOUT_MOUNTED = 'walk(if type == "object" and has("mount") then del(.children) else . end)'
 
 
@@ -533,8 +605,7 @@ def test_a_policy_that_a_build_before_the_first_release_exported_is_imported_who
     assert f"jq '{WITHOUT_MOUNTED}' nordgrid.json > import.json" in page
     exported = gzip.decompress((release_fixture.FOLDER / "before-1.0.0-nordgrid.json.gz").read_bytes())
     document = subprocess.run(["jq", WITHOUT_MOUNTED], input=exported, capture_output=True, check=True).stdout
-    made = other.run("migrate", "--verbosity", "0")
-    assert made.returncode == 0, made.stderr.decode()
+    give_tables(other)
     command = ("import_policy", "--policy", "nordgrid", "--format", "json")
     assert f"manage.py {' '.join(command)} --make --publish --reason" in page
     arguments = ("--make", "--publish", "--reason", "from the former version", "-")

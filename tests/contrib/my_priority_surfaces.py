@@ -15,7 +15,7 @@ import numpy as np
 from django.template.loader import render_to_string
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.contrib.forecast.api.forecasts import ForecastSerializer
 from apps.contrib.forecast.figures import ForecastOptions, forecast_figure
 from apps.contrib.forecast.outlook import outlook_in
@@ -35,7 +35,7 @@ from apps.explain.path import walk_to
 from apps.explain.verdict import AccountFacts, queue_messages
 from apps.policies.models import Policy
 from apps.priorities.serving.lookup import AccountQuery
-from apps.web.account_explanation import build_account_explanation
+from apps.web.texts.account_explanation import build_account_explanation
 from tests.explain.sentence_world import AS_OF, SentenceWorld
 from tests.pages.page import Page
 
@@ -173,7 +173,8 @@ class Surfaces:
     def facts(self) -> AccountFacts:
         if self.forecast is None:
             return AccountFacts()
-        return AccountFacts(outlook_in(self.forecast, self.mine), queue_facts(self.mine, self.queues, self.keys))
+        forecast = self.forecast
+        return AccountFacts(lambda: outlook_in(forecast, self.mine), queue_facts(self.mine, self.queues, self.keys))
 
     @cached_property
     def waiting(self) -> WaitingJobs:

@@ -45,8 +45,11 @@ def no_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_tabs_of_plug_ins_stand_behind_the_neighbour_that_they_name(computed_site: Site) -> None:
     admin = computed_site.admin
     assert labels(shell_of(admin, "/notices/")) == "To decide, Notices"
-    assert labels(shell_of(admin, "/policy/grid/allocations/")) == "Core-hours, Calendar, Capacity, Convert to shares"
-    assert labels(shell_of(admin, "/schedulers/")) == "Overview, Queue, Explain a job, Priority calculator"
+    assert labels(shell_of(admin, "/policy/grid/allocations/")) == (
+        "Allocations, Calendar, Capacity, Units, Rules, Import and export"
+    )
+    schedulers = "Overview, Queue, Explain a job, Priority calculator, Now"
+    assert labels(shell_of(admin, "/schedulers/")) == schedulers
     assert labels(shell_of(admin, "/audit/")).endswith("Federation, Audit, Notification rules")
 
 

@@ -74,7 +74,7 @@ class Answers:
     @property
     def deciding_forecast(self) -> Json | None:
         step = self.deciding
-        return None if step is None else next(one for one in self.levels if one["entry"] == step["entry"])
+        return None if step is None else next(one for one in self.levels if one["path"] == step["entry"])
 
 
 def dates_in(text: str) -> list[str]:

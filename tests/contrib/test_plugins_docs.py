@@ -26,7 +26,7 @@ from django.urls import reverse
 from apps.web.shell.places import all_tabs
 answer = Client(headers={"host": "localhost"}).get("/api/v1/policies/physics/idle")
 print(json.dumps({
-    "page": reverse("dashboard:idle", kwargs={"policy": "physics"}),
+    "page": reverse("pages:idle", kwargs={"policy": "physics"}),
     "rest": answer.status_code,
     "navigation": [tab.label for route, tab in all_tabs().items() if route == "idle"],
     "template": get_template("idle.html").origin.name,

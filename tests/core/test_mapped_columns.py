@@ -13,6 +13,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from apps.core import mapped_columns
 from apps.core.blobs import CorruptBlob
 from apps.core.mapped_columns import map_columns, write_columns
 from apps.core.strings import Strings
@@ -56,6 +57,21 @@ def test_each_cut_and_each_changed_byte_is_refused(path: Path) -> None:
             path.write_bytes(changed)
             with pytest.raises(CorruptBlob):
                 map_columns(path, key="values 1")
+
+
+def test_a_file_is_not_checked_again_by_its_writer_but_that_of_another_writer_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = write_columns(path, COLUMNS, {"at": 1}, key="values 1")
+    with monkeypatch.context() as without_checksums:
+        without_checksums.setattr(mapped_columns, "crc32", None)
+        assert map_columns(path, key="values 1", written=own)[1] == {"at": 1}
+    write_columns(path, COLUMNS, {"at": 2}, key="values 1")
+    assert map_columns(path, key="values 1", written=own)[1] == {"at": 2}
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(CorruptBlob):
+        map_columns(path, key="values 1", written=own)
 
 
 def test_another_key_is_refused_by_name(path: Path) -> None:
@@ -105,10 +121,7 @@ import os, sys
 import numpy as np
 from pathlib import Path
 from apps.core import mapped_columns
-class Killed:
-    def hexdigest(self): os.kill(os.getpid(), 9)
-    def update(self, part): pass
-mapped_columns.hashlib = type("hashlib", (), {"sha256": Killed})
+mapped_columns._named = lambda checksum: os.kill(os.getpid(), 9)
 mapped_columns.write_columns(Path(sys.argv[1]), {"numbers": np.zeros(9)}, {}, key="values 2")
 """
 

@@ -22,6 +22,7 @@ from apps.core.errors import DomainError, TooLarge
 from apps.core.outbound import Limits, Unreachable, fetch
 from tests.core.hostile_addresses import NAMES, URLS
 from tests.core.outbound_servers import OK, Serve, answering, answering_early, redirect, request_of
+from tests.each_case import each_case
 
 APPS = Path(__file__).resolve().parents[2] / "apps"
 
@@ -36,19 +37,21 @@ def test_the_list_of_forbidden_addresses_is_large_and_unique() -> None:
     assert len(URLS) == len(set(URLS)) > 120
 
 
-@pytest.mark.parametrize("url", URLS, ids=lambda url: ascii(url)[:60])
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@each_case("url", URLS)
+@each_case("method", ["GET", "POST"])
 def test_no_socket_connects_to_a_forbidden_address(url: str, method: str, connects: list[tuple[str, int]]) -> None:
+    connects.clear()  # of other cases
     with pytest.raises((Refused, Unreachable)) as refusal:
         fetch(url, method=method, body=b"{}" if method == "POST" else None, resolve=names)
     assert refusal.value.code in ("address_refused", "unknown_host")
     assert connects == []
 
 
-@pytest.mark.parametrize("url", URLS, ids=lambda url: ascii(url)[:60])
+@each_case("url", URLS)
 def test_redirects_to_forbidden_addresses_are_not_followed(
     url: str, serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext], connects: list[tuple[str, int]]
 ) -> None:
+    connects.clear()  # of other cases
     ours, theirs = certified
     location = url.replace("\r", "").replace("\n", "")
     if not location.isascii():
@@ -68,7 +71,7 @@ _SPECIAL = [
 ]
 
 
-@pytest.mark.parametrize("address", _SPECIAL)
+@each_case("address", _SPECIAL)
 def test_special_addresses_stay_forbidden_despite_the_allow_list(address: str, settings: Any) -> None:
     host = f"[{address}]" if ":" in address else address
     settings.FAIRSHARE_OUTBOUND_ALLOW = [f"{host}:443", "name.example.org:443"]

@@ -73,7 +73,7 @@ def test_every_address_of_a_name_is_checked(connects: list[tuple[str, int]]) -> 
     assert connects == []
     with pytest.raises(Unreachable):
         fetch("https://many.example.org/", resolve=lambda _h, _p: [f"8.8.8.{n}" for n in range(40)])
-    assert len(connects) == outbound.MOST_ADDRESSES
+    assert len(connects) == outbound.MOST_ADDRESSES_OF_HOST
 
 
 def test_an_unusual_port_is_in_the_host_header(serve: Serve) -> None:

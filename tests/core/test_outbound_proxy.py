@@ -22,6 +22,7 @@ from tests.core.connect_proxy import PASSWORD, QUOTED, ConnectProxy, leading_to,
 from tests.core.hostile_addresses import URLS
 from tests.core.outbound_servers import OK, Serve, answering, redirect, request_of
 from tests.core.test_outbound import names
+from tests.each_case import each_case
 
 OUTSIDE = "https://slurm.example.org/x"
 
@@ -63,8 +64,9 @@ def test_allowed_targets_are_connected_directly(squid: Any, serve: Serve) -> Non
     assert squid.asked == []
 
 
-@pytest.mark.parametrize("url", URLS, ids=lambda url: ascii(url)[:60])
+@each_case("url", URLS)
 def test_the_proxy_is_not_asked_for_a_forbidden_address(url: str, outside: Any) -> None:
+    outside.asked.clear()  # of other cases
     with pytest.raises((Refused, Unreachable)):
         fetch(url, resolve=names)
     closed = [line for line in outside.asked if line.split(" ")[1].rpartition(":")[0].strip("[]")[0].isdigit()]

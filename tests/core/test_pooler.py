@@ -126,4 +126,4 @@ def test_threads_share_two_connections_and_a_recompute_is_done(two_projects: Sit
 def test_without_the_setting_the_refusal_is_the_one_that_the_guide_names(two_projects: Site, pooled_url: str) -> None:
     result = _run(pooled_url)
     assert "unsupported startup parameter: options" in result.stderr
-    assert "unsupported startup parameter: options" in (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
+    assert "unsupported startup parameter: options" in (REPOSITORY / "docs/operate.md").read_text(encoding="utf-8")

@@ -255,6 +255,6 @@ def test_a_document_with_too_many_values_is_refused_before_parsing(monkeypatch: 
     with pytest.raises(BadDocument, match="lists and objects"):
         read_canonical(body, "line 1")
     monkeypatch.setattr(canonical_json, "MOST_NESTS", 2000)
-    monkeypatch.setattr(canonical_json, "MOST_VALUES", 1000)
+    monkeypatch.setattr(canonical_json, "MOST_DOCUMENT_VALUES", 1000)
     with pytest.raises(BadDocument, match="values"):
         read_canonical(body, "line 1")

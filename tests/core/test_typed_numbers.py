@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.typed_numbers import AmbiguousNumber, read_amount, read_number, read_whole
+from tests.each_case import each_case
 
 Read = Callable[[str], float]
 
 
-@pytest.mark.parametrize("read", [read_number, read_amount])
-@pytest.mark.parametrize(
+@each_case("read", [read_number, read_amount])
+@each_case(
     ("typed", "value"),
     [
         ("20", 20.0),
@@ -44,10 +45,8 @@ def test_three_digits_after_a_comma_are_a_group_only_in_amounts() -> None:
         read_number("1,234")
 
 
-@pytest.mark.parametrize("read", [read_number, read_amount])
-@pytest.mark.parametrize(
-    "typed", ["", "nan", "inf", "1e999", "twenty", "1,2,3", "1_000", "٣", "0x10", "1,23.4", "--1", "1" * 400]
-)
+@each_case("read", [read_number, read_amount])
+@each_case("typed", ["", "nan", "inf", "1e999", "twenty", "1,2,3", "1_000", "٣", "0x10", "1,23.4", "--1", "1" * 400])
 def test_anything_else_is_refused(typed: str, read: Read) -> None:
     with pytest.raises(ValueError, match="number"):
         read(typed)

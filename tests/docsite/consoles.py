@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ from django.db import connection
 from django.test import Client
 
 from tests.commands import run_manage
+from tests.loaded_script import run_script
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"(?:export )?(\w+)=\$\((.+)\)")
@@ -71,10 +70,8 @@ class Shell:
     def _fairshare(self, words: list[str]) -> str:
         environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC", "HOME": str(self.program.parent)}
         environment |= {name: value for name, value in self.variables.items() if name == "FAIRSHARE_TOKEN"}
-        done = subprocess.run(
-            [sys.executable, self.program, *words], capture_output=True, text=True, env=environment, check=False
-        )
-        return done.stdout + done.stderr
+        _status, out, errors = run_script(self.program, words, env=environment, cwd=Path.cwd())
+        return out + errors
 
     def _curl(self, words: list[str]) -> str:
         headers, body, url = {}, None, ""

@@ -1,4 +1,4 @@
-"""docs/asvs.md: each line has a state and a reason, and each test and module that it names exists."""
+"""docs/appendices/asvs.md: each line has a state and a reason, and each test and module that it names exists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PUBLISHED = """
 
 
 def rows() -> list[list[str]]:
-    lines = (REPOSITORY / "docs/asvs.md").read_text(encoding="utf-8").splitlines()
+    lines = (REPOSITORY / "docs/appendices/asvs.md").read_text(encoding="utf-8").splitlines()
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if re.match(r"\| \d", line)]
 
 

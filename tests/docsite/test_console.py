@@ -15,7 +15,7 @@ from tests.docsite.consoles import Shell, is_answer, steps_of
 from tests.instants import AT
 from tests.worlds import start_sample
 
-PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
+PAGES = sorted((REPOSITORY / "docs").rglob("*.md"))
 
 
 @pytest.mark.timeout(900)  # each command is a process

@@ -1,4 +1,4 @@
-"""docs/reliability.md: each fault has tests that are marked with its name, and each figure is of one of them."""
+"""The appendix faults.md: each fault has tests that are marked with its name, and each figure is of one of them."""
 
 from __future__ import annotations
 

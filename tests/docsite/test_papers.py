@@ -1,4 +1,4 @@
-"""docs/papers.md: each claim has marked tests that passed in the last run, or a reason; each mark is of a claim."""
+"""The appendix papers.md: each claim has marked tests that passed in the last run, or a reason; no mark is of none."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_each_marked_test_passed_in_the_stored_run_and_no_other_is_stored() -> N
 
 
 def test_every_claim_and_every_figure_is_on_the_page_once() -> None:
-    text = (REPOSITORY / "docs/papers.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs/appendices/papers.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\w.]+) \| ", text, re.MULTILINE)
     for name in CLAIMS:
         assert rows.count(name) == 1, name
     for path, drawing in page.drawings():
-        assert text.count(f"(pictures/{path})") == 1
+        assert text.count(f"(../pictures/{path})") == 1
         assert len(drawing) < 60_000
         assert "<script" not in drawing
 
@@ -99,7 +99,7 @@ def test_a_stored_row_of_the_sweep_is_what_its_setting_gives() -> None:
     assert settings == list(sweep.settings())
 
 
-PAGE = (REPOSITORY / "docs/papers.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs/appendices/papers.md").read_text(encoding="utf-8")
 COMMANDS = sorted(set(re.findall(r"`manage\.py ((?:analyse|simulate) [^`]+)`", PAGE)))
 
 

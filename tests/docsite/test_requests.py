@@ -18,7 +18,7 @@ from apps.usage.parsers.registry import FORMATS
 from tests.docsite.consoles import manage
 from tests.instants import AT
 
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MORE = r"(?:\n\[.*|(?:\n +[\"{].*)+)?"  # a body continues in the next lines
 _REQUEST = re.compile(rf"^(GET|POST|PUT|PATCH|DELETE)\s+(/api/v1/\S+)[^\S\n]*(.*{_MORE})$", re.MULTILINE)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from apps.core.code_paths import REPOSITORY
+from tests.each_case import each_case
 
 # Generated from texts of the code, or kept by those who move modules.
 ASIDE = {"commands.md", "algorithms.md", "architecture.md"}
-PAGES = [path for path in sorted((REPOSITORY / "docs").glob("*.md")) if path.name not in ASIDE]
+PAGES = [path for path in sorted((REPOSITORY / "docs").rglob("*.md")) if path.name not in ASIDE]
 RIDDLES = {
     r"\b(?:is|are|was|were|been) told\b": "shown, reported, published",
     r"\btells? (?:of|who|what|that|whether|how)\b": "reports, lists, shows",
@@ -33,9 +32,7 @@ RIDDLES = {
 }
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"], ids=lambda p: p.name
-)
+@each_case("page", [*PAGES, REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"], ids=lambda p: p.name)
 def test_unclear_phrases_are_not_used(page: Path) -> None:
     text = _prose(page.read_text(encoding="utf-8"))
     found = {
@@ -54,7 +51,7 @@ PAPER_TERMS = (
 
 def test_terms_of_the_papers_are_in_the_glossary() -> None:
     """Each leads to our word, in a table of its own."""
-    text = (REPOSITORY / "docs/glossary.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs/appendices/papers.md").read_text(encoding="utf-8")
     ours = dict(re.findall(r"^\| ([a-z ,]+) \| (.+) \|$", text.partition("## The papers' words")[2], re.MULTILINE))
     assert [term for term in PAPER_TERMS if len(ours.get(term, "")) < 10] == []
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from apps.engine.case_text import name_of, read_cases
 from apps.engine.cases import solve
 from apps.engine.errors import BadCase, EngineError
+from tests.each_case import each_case
 from tests.examples import examples
 from tests.material import GOLDEN
 from tests.oracles import engine as oracles
@@ -247,7 +248,7 @@ def tree_of(**entry: Any) -> dict[str, Any]:
     return {**GOOD, "policy": {"children": [{"name": "a", "shares": 1, **entry}]}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("case", "place", "allowed"),
     [
         (5, "", "an object"),

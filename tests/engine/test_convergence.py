@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from apps.engine import convergence
 from apps.engine.convergence import DayState, HalfTime, Outcome
+from apps.engine.entitlement import entitlement
+from apps.engine.target_state import is_on_target, slack_of
 from tests.examples import examples
 from tests.oracles import convergence as twin
 
@@ -50,7 +52,7 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
 def test_every_figure_equals_the_oracle(case: dict[str, Any]) -> None:
     actual, target, used = (np.array(case[name], float) for name in ("actual", "target", "used"))
     counts, peers = np.array(case["counts"], bool), used + np.array(case["more"], float)
-    tolerance = convergence.tolerance_of(target, relative=case["relative"], points=case["points"])
+    tolerance = slack_of(target, case)
     recent = convergence.actual_share(*(convergence.trailing_sum(each, case["n_days"]) for each in (used, peers)))
     for i in range(len(actual)):
         wanted = [twin.tolerance(each, case["relative"], case["points"]) for each in case["target"][i]]
@@ -61,7 +63,7 @@ def test_every_figure_equals_the_oracle(case: dict[str, Any]) -> None:
             (each.at, each.outcome, each.days) for each in convergence.half_times(actual[i], target[i], tolerance[i])
         ]
         assert halves == twin.half_times(case["actual"][i], case["target"][i], wanted)
-    inside = convergence.is_inside(actual, target, tolerance)
+    inside = is_on_target(actual, target, tolerance)
     assert inside.tolist() == list(map(twin.inside, case["actual"], case["target"], tolerance.tolist()))
     mean, there = convergence.mean_deviation(actual, target, counts)
     _same(mean, there, twin.weighted(np.abs(actual - target).tolist(), case["target"], case["counts"]))
@@ -72,7 +74,7 @@ def test_every_figure_equals_the_oracle(case: dict[str, Any]) -> None:
 def test_states_of_days_and_demand_equal_the_oracle(case: dict[str, Any]) -> None:
     actual, target = np.array(case["actual"], float), np.array(case["target"], float)
     counts = np.array(case["counts"], bool)
-    tolerance = convergence.tolerance_of(target, relative=case["relative"], points=case["points"])
+    tolerance = slack_of(target, case)
     states = convergence.day_states(
         actual=actual,
         target=target,
@@ -154,3 +156,29 @@ def test_days_without_comparable_entries_have_no_mean() -> None:
 
 def test_no_days_have_no_sums() -> None:
     assert convergence.trailing_sum(np.zeros((3, 0)), 7).shape == (3, 0)
+
+
+@examples(100)
+@given(tables(), st.data())
+def test_redistributed_shares_are_what_entries_without_demand_leave(case: dict[str, Any], data: st.DataObject) -> None:
+    actual, target = np.array(case["actual"], float), np.array(case["target"], float)
+    rows = st.lists(st.sampled_from(DayState), min_size=actual.shape[1], max_size=actual.shape[1])
+    states = [data.draw(rows) for _ in actual]
+    left = [
+        sum(
+            max(case["target"][i][day] - case["actual"][i][day], 0.0)
+            for i in range(len(actual))
+            if states[i][day].name in ("NO_DEMAND", "MET")
+        )
+        for day in range(actual.shape[1])
+    ]
+    shares = convergence.redistributed_share(actual, target, np.array(states, dtype=np.int8))
+    assert shares == pytest.approx(left, abs=1e-15)
+
+
+def test_entitled_usage_is_the_target_of_what_all_used() -> None:
+    """30 % of 200 and of 50; what is used above is borrowed, what is left below is unused."""
+    of_each = entitlement(np.array([0.3, 0.3, 0.0]), np.array([80.0, 5.0, 0.0]), np.array([200.0, 50.0, 10.0]))
+    assert of_each.entitled.tolist() == [60.0, 15.0, 0.0]
+    assert of_each.borrowed.tolist() == [20.0, 0.0, 0.0]
+    assert of_each.unused.tolist() == [0.0, 10.0, 0.0]

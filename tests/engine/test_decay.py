@@ -78,3 +78,21 @@ def test_an_invalid_window_is_rejected(settings: dict[str, Any], place: str) -> 
     with pytest.raises(BadParameter) as refused:
         Window.of(**settings)
     assert refused.value.place == place
+
+
+def test_usage_that_counts_begins_at_the_later_of_reach_and_reset() -> None:
+    """1970-01-01 was a Thursday: weekly usage is reset on Sunday, 4 January, at 00:00 UTC."""
+    sunday = 3 * DAY
+    as_of_s = sunday + 5 * DAY
+    assert Window().begins_s(as_of_s) is None
+    assert Window.of(aging="exponential", half_life_s=DAY).begins_s(as_of_s) is None
+    assert Window(length_s=2 * DAY).begins_s(as_of_s) == as_of_s - 2 * DAY
+    weekly: dict[str, Any] = {"reset": "weekly", "reset_zone": "UTC"}
+    assert Window(length_s=2 * DAY, **weekly).begins_s(as_of_s) == as_of_s - 2 * DAY
+    assert Window(length_s=7 * DAY, **weekly).begins_s(as_of_s) == sunday
+    assert Window(**weekly).begins_s(as_of_s) == sunday
+    for window in (Window(length_s=2 * DAY), Window(length_s=7 * DAY, **weekly), Window(**weekly)):
+        begins_s = window.begins_s(as_of_s)
+        assert begins_s is not None
+        starts = begins_s + np.array([-2 * HOUR, -HOUR, 0, HOUR])
+        assert bucket_weights(starts, as_of_s, window).tolist() == [0.0, 0.0, 1.0, 1.0]

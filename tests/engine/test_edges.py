@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import time
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -17,6 +17,8 @@ from apps.engine.cases import solve, solve_all
 from apps.engine.errors import BadParameter, EngineError
 from apps.engine.operators import MOST_N, all_operators, get_operator
 from apps.engine.tree import FairshareTree
+from tests.call_counts import count_calls
+from tests.each_case import each_case
 from tests.engine.random_cases import ALGORITHMS, random_case
 
 OPERATORS = [operator.name for operator in all_operators()] + [f"relative-{MOST_N}", f"sigmoid-{MOST_N}"]
@@ -81,8 +83,8 @@ def test_usage_exactly_on_target_is_the_balance_at_every_resolution() -> None:
         assert codecs.scalar(np.zeros(1), resolution).tolist() == [resolution // 2]
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("over", [1e-9, 1e-6, 0.015, 0.5])
+@each_case("name", OPERATORS)
+@each_case("over", [1e-9, 1e-6, 0.015, 0.5])
 @pytest.mark.paper("A9")
 def test_over_target_never_ties_with_on_target(name: str, over: float) -> None:
     """At an odd resolution the balance is the middle of a component, which the formula gives to both."""
@@ -141,8 +143,8 @@ def test_an_idle_entry_without_shares_is_on_target_unless_zero_shares_are_last()
     assert values_of(zero_case(zero_shares="last"), "vector")[0] == [0]
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("resolution", [4, 5, 100, 10_000])
+@each_case("name", OPERATORS)
+@each_case("resolution", [4, 5, 100, 10_000])
 @pytest.mark.paper("Z1")
 def test_zero_shares_last_ranks_them_after_every_sibling_with_shares(name: str, resolution: int) -> None:
     given = zero_case(operator=name, resolution=resolution, zero_shares="last")
@@ -230,12 +232,13 @@ def test_extreme_numbers_are_computed_or_reported(name: str) -> None:
 def test_ten_thousand_equal_siblings_tie(name: str) -> None:
     n = 10_000
     tree, _ = FairshareTree.from_columns([-1] + [0] * n, np.full(n + 1, 0.1), is_user=[False] + [True] * n)
-    before = time.process_time()
     for amount in (0.0, 0.1, 1 / 3):
-        result = compute(tree, np.append(0.0, np.full(n, amount)), algorithm=name)
+        usage = np.append(0.0, np.full(n, amount))
+        compute(tree, usage, algorithm=name)  # kernels are compiled, which costs calls of its own
+        result, calls = count_calls(partial(compute, tree, usage, algorithm=name))
+        assert calls < 20 * n
         assert (result.rank[1:] == 1).all()
         assert math.isclose(result.factor[1], result.factor[-1])
-    assert time.process_time() - before < 5
 
 
 @pytest.mark.paper("Z10")

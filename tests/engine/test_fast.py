@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from apps.engine import fast
+from apps.engine.algorithms import all_algorithms, compute, load_machine_code
+from apps.engine.numerics import flux_walk, long_kernels
+from apps.engine.tree import FairshareTree
 
 
 @pytest.fixture
@@ -47,22 +57,87 @@ def test_compiled_code_of_another_package_is_rebuilt_when_it_or_the_engine_chang
     assert state(package) != before
 
 
-def test_kernels_are_cached_in_a_folder_named_by_source_hash() -> None:
+@pytest.mark.parametrize("chosen", ["", "chosen"])
+def test_kernels_are_cached_in_a_folder_named_by_source_hash(
+    chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also within the folder that NUMBA_CACHE_DIR names, which outlives a release."""
     numba = pytest.importorskip("numba", reason="no machine code: numba is not installed; make setup")
-    before = numba.config.CACHE_DIR
-    kept = [path.name for path in (fast._ENGINE / "__pycache__").glob("machine-code-*")]
+    folder = str(tmp_path / chosen) if chosen else ""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", folder)
 
     @fast.compiled
     def add(x: float, y: float) -> float:
         return x + y
 
     assert add(0.1, 0.2) == 0.1 + 0.2
-    kept_before = str(before)
-    assert str(numba.config.CACHE_DIR) == kept_before
-    if not before:
-        after = [path.name for path in (fast._ENGINE / "__pycache__").glob("machine-code-*")]
-        assert f"machine-code-{fast._digest_of_sources(Path(__file__).parent)}" in after
-        assert set(kept) <= set(after)
+    assert folder == numba.config.CACHE_DIR
+    kept_in = Path(folder) if chosen else fast._ENGINE / "__pycache__"
+    assert list(kept_in.glob(f"machine-code-{fast._digest_of_sources(Path(__file__).parent)}/*/*.nbi"))
+
+
+@pytest.mark.parametrize("compiled", [fast.compiled, fast.compiled_borrowing])
+def test_other_threads_run_python_while_a_kernel_works(compiled: Callable[[Any], Any]) -> None:
+    pytest.importorskip("numba", reason="no machine code: numba is not installed; make setup")
+
+    @compiled
+    def await_answer(began: npt.NDArray[np.int64], answer: npt.NDArray[np.int64], most: int) -> int:
+        for turn in range(most):
+            began[0] = turn + 1
+            if answer[0] != 0:
+                return 1
+        return 0
+
+    began, answer = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    await_answer(began.copy(), answer + 1, 1)  # compiles it
+    with ThreadPoolExecutor(1) as threads:
+        answered = threads.submit(await_answer, began, answer, 4_000_000_000)
+        while not began[0] and not answered.done():
+            pass
+        answer[0] = 1
+        assert answered.result() == 1, "the kernel ended before this thread could answer"
+
+
+def test_machine_code_of_large_trees_is_loaded_ahead() -> None:
+    pytest.importorskip("numba", reason="no machine code: numba is not installed; make setup")
+    load_machine_code()
+    loaded = signatures()
+    assert loaded["walk"], "flux's walk"
+    assert loaded["fill_level_fairshare"], "Fair Tree's near ties"
+    random, n = np.random.default_rng(75), 20_000
+    parents = np.concatenate(([-1], np.zeros(100, np.int64), np.sort(random.integers(1, 101, n - 101))))
+    tree, _order = FairshareTree.from_columns(parents, random.random(n))
+    usage = np.where(tree.child_count > 0, 0.0, random.random(n))
+    for name in all_algorithms():
+        compute(tree, usage, algorithm=name)
+    assert signatures() == loaded
+
+
+def signatures() -> dict[str, list[Any]]:
+    """Of kernels that Python calls, by name; those that they call are loaded with them."""
+    return {
+        name: list(kernel.signatures)
+        for module in (flux_walk, long_kernels)
+        for name, kernel in vars(module).items()
+        if hasattr(kernel, "signatures")
+    }
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        ("ImportError('no module')", ""),
+        ("OSError('no library')", "numba can't be loaded"),
+        ("AttributeError('no types')", "numba can't be loaded"),
+    ],
+)
+def test_the_engine_is_loaded_where_numba_is_not(tmp_path: Path, raised: str, says: str) -> None:
+    (tmp_path / "numba.py").write_text(f"raise {raised}\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from apps.engine import fast; print(fast.is_on())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+    assert says in done.stderr
+    assert bool(done.stderr) == bool(says)
 
 
 def test_disabling_compiled_code_is_limited_to_the_block() -> None:

@@ -12,6 +12,7 @@ from apps.engine.decay import Window
 from apps.engine.errors import BadCase, BadParameter
 from apps.engine.operator_trial import Definition
 from apps.engine.parameters import choice, integer, number, read_settings
+from tests.each_case import each_case
 
 PARAMETERS = (
     integer("n", "Number", 5, 2, 7),
@@ -37,7 +38,7 @@ def test_values_are_allowed_up_to_both_ends_of_their_range(name: str, value: Any
     assert type(settings[name]) is type(read)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("n", 1),

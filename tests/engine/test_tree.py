@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.algorithms import compute
+from apps.engine.arrays import CHUNK
 from apps.engine.errors import BadTree
 from apps.engine.tree import MAX_DEPTH, FairshareTree
 from tests.examples import examples
@@ -143,3 +144,37 @@ def test_an_unreferenced_tree_is_released() -> None:
     del tree
     gc.collect()
     assert kept() is None
+
+
+def test_siblings_are_listed_by_seniority_group_by_group() -> None:
+    """Groups 1 and 2 of the root, with the users 3, 4, 5 of group 1 and 6, 7 of group 2."""
+    parent, shares = [-1, 0, 0, 1, 1, 1, 2, 2], np.ones(8)
+
+    def listed(*ranks: int) -> list[list[int]] | None:
+        tree, _order = FairshareTree.from_columns(parent, shares, seniority=lambda: np.array(ranks))
+        return None if tree.listed is None else [entries.tolist() for entries in tree.listed]
+
+    assert listed(0, 2, 1, 30, 10, 20, 2, 1) == [[2, 1], [4, 5, 3, 7, 6]]
+    assert listed(0, 1, 2, 1, 2, 3, 2, 1) == [[1, 2], [3, 4, 5, 7, 6]]
+    assert listed(0, 5, 7, 1, 2, 2, 0, 9) is None
+    assert FairshareTree.from_columns(parent, shares)[0].listed is None
+    assert (
+        FairshareTree.from_columns(parent, shares, seniority=lambda: np.arange(8))[0].with_shares(shares).listed is None
+    )
+
+
+def test_chunks_of_a_level_are_whole_groups_in_order() -> None:
+    for sizes in ([3] * 20_000, [CHUNK + 1, 1, 2 * CHUNK], [3 * CHUNK] * 3, [1] * (3 * CHUNK), [5]):
+        parent = np.concatenate([[-1], np.zeros(len(sizes), dtype=int), np.repeat(np.arange(len(sizes)) + 1, sizes)])
+        tree, _order = FairshareTree.from_columns(parent, np.ones(len(parent)))
+        level = tree.levels[1]
+        chunks = list(level.chunks())
+        n_groups, n_entries = len(sizes), sum(sizes)
+        groups = [groups.indices(n_groups) for groups, _entries in chunks]
+        assert [first for first, _last, _step in groups] == [0, *(last for _first, last, _step in groups[:-1])]
+        assert groups[-1][1] == n_groups
+        for of_groups, of_entries in chunks:
+            first, last, _step = of_groups.indices(n_groups)
+            assert of_entries.indices(n_entries)[:2] == (sum(sizes[:first]), sum(sizes[:last]))
+            assert last - first == 1 or sum(sizes[first:last]) <= 2 * CHUNK + max(sizes)
+        assert len(chunks) > 1 or n_entries <= CHUNK or n_groups == 1

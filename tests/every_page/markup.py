@@ -27,6 +27,8 @@ def findings(html: str) -> list[str]:
     for node in page.all(NOT_SHOWN):
         node.decompose()
     found = [f"{len(page.all('h1'))} headings of the page"] if len(page.all("h1")) != 1 else []
+    first = next(iter(page.all("h1, h2, h3, h4")), None)
+    found += ["a heading before that of the page"] if first is not None and first.tag != "h1" else []
     found += [f"id of two elements: {each}" for each, count in ids.items() if count > 1]
     found += [f"without a name: {_shown(node)}" for node in page.all(CONTROLS) if not _says(node)]
     found += [f"without a label: {_shown(node)}" for node in page.all(FIELDS) if not _is_labelled(page, node)]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from django.conf import settings
 from django.utils import translation
 from django.utils.translation import trans_real
 
@@ -53,5 +54,6 @@ def everything_translated() -> Iterator[None]:
         made = PseudoTranslation()
         patch.setitem(vars(trans_real)["_translations"], LANGUAGE, made)
         patch.setattr(trans_real, "_default", made)
+        patch.setattr(settings, "LANGUAGE_CODE", LANGUAGE)  # what the product keeps by language it keeps by this one
         translation.deactivate()
         yield

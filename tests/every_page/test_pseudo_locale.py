@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from django.utils.translation import gettext, gettext_lazy, ngettext, pgettext
 
+from apps.web.figures.used_and_target import used_words_of
 from tests.browser.conftest import Open
 from tests.every_page.pseudo_locale import everything_translated, pseudo
 from tests.every_page.test_every_page import PARTS, WIDTHS, pages_of, sign_in
@@ -98,6 +100,15 @@ def test_each_way_to_a_translation_leads_to_the_language() -> None:
         texts = [gettext("Jobs"), str(lazy), pgettext("queue", "Jobs"), ngettext("Job", "Jobs", 2)]
     assert texts == ["⟦Jóbs·⟧"] * 4
     assert str(lazy) == "Jobs"
+
+
+def test_texts_that_a_process_keeps_by_language_are_not_kept_for_english() -> None:
+    """A share of the point that no other test asks for: its words are kept for all figures of the process."""
+    point = np.array([0.123]), np.array([0.321]), ["under"], np.array([0.05])
+    with everything_translated():
+        (translated,) = used_words_of(*point)
+    assert translated.startswith("⟦")
+    assert "⟦" not in used_words_of(*point)[0]
 
 
 def test_a_sentence_in_english_is_found() -> None:

@@ -60,12 +60,14 @@ def test_texts_around_every_page(world: World, snapshot: SnapshotAssertion) -> N
 
 def test_markup_errors_are_found() -> None:
     html = (
+        "<h2>Zero</h2>"
         "<h1>One</h1><h1>Two</h1><p id=a></p><p id=a></p><a href=/><svg></svg></a><button> </button><input id=b>"
         "<label for=c>C</label><img src=x><p aria-describedby='a d'></p>"
         "<a href=/ aria-label=Home></a><label>D <input></label><template><h1>Three</h1></template>"
     )
     assert [each.partition(":")[0] for each in findings(html)] == [
         "2 headings of the page",
+        "a heading before that of the page",
         "id of two elements",
         "without a name",
         "without a name",

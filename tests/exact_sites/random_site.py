@@ -19,6 +19,15 @@ WINDOWS: tuple[dict[str, Any], ...] = (
     {"length_s": 90 * DAY_S, "aging": "exponential", "half_life_s": 7 * DAY_S},
     {"length_s": 5 * DAY_S, "aging": "linear"},
     {"length_s": 200_000, "aging": "step", "granularity_s": 40_000, "factor": 0.7},
+    {"length_s": None, "aging": "none", "reset": "daily", "reset_zone": "Asia/Kolkata"},
+    {
+        "length_s": None,
+        "aging": "exponential",
+        "half_life_s": DAY_S,
+        "reset": "weekly",
+        "reset_zone": "America/New_York",
+    },
+    {"length_s": 20 * DAY_S, "aging": "none", "reset": "monthly", "reset_zone": "UTC"},
 )
 ALGORITHMS = ("aequus", "gridwide", "slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious", "flux")
 OPERATORS = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compare
 from apps.explain.messages import AccountMessages, messages_of
@@ -22,6 +22,7 @@ from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot
+from apps.priorities.serving.leaf_lines import every_leaf
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshot_values import values_of
@@ -74,7 +75,7 @@ class SentenceWorld:
 
     @cached_property
     def lines(self) -> dict[str, dict[str, Any]]:
-        return {line["entry"]: line for line in self.snapshot.every_leaf() if line["rank"] is not None}
+        return {line["entry"]: line for line in every_leaf(self.snapshot) if line["rank"] is not None}
 
     @cached_property
     def leaves(self) -> list[str]:

@@ -11,17 +11,20 @@ from uuid import uuid4
 
 import pytest
 
+from apps.engine.target_state import State
+from apps.explain.entry_page import _around
+from apps.explain.job_starts import HeldStarts, JobStart, NewJobShape, NewJobStart
 from apps.explain.levels import Effect, PartedSiblings
 from apps.explain.messages import messages_of
-from apps.explain.my_priority import MyPriority
+from apps.explain.my_priority import MyPriority, _sentence
 from apps.explain.path import WalkStep
 from apps.explain.rank_position import RankPosition
-from apps.explain.verdict import AccountFacts, Outlook, QueueFacts, better_account, decide
-from apps.priorities.entry_order import State
+from apps.explain.verdict import AccountFacts, Outlook, QueueFacts, better_account, decide, queue_messages
 from apps.priorities.moments import Moment
 from apps.priorities.projections import PaceDays
 from apps.priorities.sentences import Message
 from apps.priorities.sentences.numbers import date
+from tests.each_case import each_case
 from tests.instants import AT
 
 
@@ -81,7 +84,7 @@ def change_messages(found: MyPriority, others: Any = ()) -> list[Message]:
 
 
 def when_messages(found: MyPriority, outlook: Outlook | None = None) -> list[Message]:
-    return list(decide(found, (), AccountFacts(outlook)).when)
+    return list(decide(found, (), AccountFacts(lambda: outlook)).when)
 
 
 def changes(*args: Any) -> list[str]:
@@ -127,7 +130,7 @@ def test_without_shares_only_shares_help() -> None:
     assert (when(found, outlook(at=days(2))), changes(found)) == (["when.no_shares"], ["change.shares"])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("rank", "of", "n_behind", "band", "is_good"),
     [
         (1, 1, 0, "only", True),
@@ -248,6 +251,7 @@ def test_the_date_of_return_has_its_range() -> None:
             "when.nobody_runs",
             "when.nobody_runs",
         ),
+        ({"outcome": "never_if_nobody_runs", "quiet": 0.0}, "when.later", "when.you_later"),
         ({"outcome": "on_target"}, "when.unknown", "when.unknown"),
     ],
     ids=str,
@@ -327,6 +331,8 @@ def test_colleagues_are_single_users() -> None:
     people = {"siblings_kind": "user", "n_siblings": 3, "leaves_ahead": 1, "leaves_behind": 2}
     here = PartedSiblings(2)
     assert reason(6, "under", own=True, siblings_behind=here, **people)[0].endswith("before 2 of 3 colleagues.")
+    groups = {**people, "siblings_kind": "vo"}
+    assert reason(6, "under", own=True, siblings_behind=here, **groups)[0].endswith("so you go before 2 accounts.")
     people["leaves_behind"] = 5
     assert reason(6, "under", own=True, siblings_behind=here, **people)[0].endswith("so you go before 5 accounts.")
 
@@ -368,7 +374,7 @@ def of_number(deciding: int | None, *effects: Effect | None, **more: Any) -> MyP
     return mine(walk=(group, own), deciding=deciding, explained_by="ratio", **more)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("account", "keys"),
     [
         (mine(provisional=True), ["reason.new_user"]),
@@ -455,3 +461,118 @@ def test_advice_about_the_own_use_is_for_accounts_that_are_used_by_one_person() 
         "change.nothing_yourself"
     ]
     assert changes(mine(own="over", decided_by="rule", half_life_s=60.0)) == ["change.own_use"], "not by the group's"
+
+
+def test_the_number_of_schedulers_is_explained_by_its_algorithm() -> None:
+    def number(**more: Any) -> Message:
+        message = messages_of(mine(**more)).number
+        assert message is not None
+        return message
+
+    for algorithm, key in (
+        ("slurm-fair-tree", "number.fair_tree"),
+        ("flux", "number.flux"),
+        ("slurm-classic", "number.classic"),
+        ("slurm-depth-oblivious", "number.depth_oblivious"),
+    ):
+        assert (number(algorithm=algorithm).key, number(algorithm=algorithm).values["damping"]) == (key, 1)
+        assert number(algorithm=algorithm, settings={"damping_factor": 3}).values["damping"] == 3
+    assert number(compares="deviations", priorities=(4.0, -2.0)).values["deviations"] == [4.0, -2.0]
+    assert number(compares="deviations").key == "number.deviations"
+    assert number(compares="ranks").key == "number.walk"
+    assert number(compares="ranks", explained_by="ratio").key == "number.one"
+    assert number(priorities=(0.5,), vector=(3,)).key == "number.levels"
+    by_rank = number(settings={"resolution": 100, "factor_from": "rank"}, priorities=(0.5,), vector=(75,))
+    assert (by_rank.key, by_rank.values["resolution"], by_rank.values["parts"]) == ("number.vector", 99, [75])
+    assert number(settings={"resolution": 100, "factor_from": "key"}).key == "number.vector_key"
+    assert number(rank=None).key == "number.fallback"
+    assert number(rank=None, explained_by="number").key == "number.unranked"
+    assert messages_of(mine(error="no_snapshot")).number is None
+
+
+@each_case(
+    ("queue", "keys"),
+    [
+        (None, []),
+        (QueueFacts(), []),
+        (QueueFacts(unread={"c2": AT, "c3": None}), ["queue.unread", "queue.never_read"]),
+        (QueueFacts(["c1"], {"c2": AT}), ["queue.none", "queue.unread"]),
+        (QueueFacts(["c1"], new_position=4, new_of=9, new_scheduler="c1"), ["queue.none", "queue.new"]),
+        (
+            QueueFacts(["c1"], {"c2": None}, new_position=4, new_of=9, new_partition="gpu", new_scheduler="c1"),
+            ["queue.none", "queue.new_in_partition", "queue.never_read"],
+        ),
+        (QueueFacts(["c1"], {"c2": AT}, "c1", 2), ["queue.no_place", "queue.unread"]),
+        (QueueFacts(["c1"], {}, "c1", 2, position=1, of=3), ["queue.first"]),
+        (QueueFacts(["c1"], {}, "c1", 2, position=1, of=3, partition="gpu"), ["queue.first_in_partition"]),
+        (
+            QueueFacts(["c1"], {"c2": AT}, "c1", 2, position=5, of=9, group="climate", n_by_fairshare=0),
+            ["queue.first", "queue.of_group", "queue.ahead", "queue.unread"],
+        ),
+    ],
+    ids=lambda value: "",
+)
+def test_each_fact_of_the_queue_is_a_sentence(queue: QueueFacts | None, keys: list[str]) -> None:
+    messages = queue_messages(queue)
+    assert [message.key for message in messages] == keys
+    numbers = {message.key: message.values for message in messages}
+    if "queue.ahead" in numbers:
+        assert (numbers["queue.ahead"]["n"], numbers["queue.ahead"]["by_fairshare"]) == (4, 0)
+
+
+def test_a_job_of_no_size_is_every_job_and_one_of_any_size_none() -> None:
+    assert _sentence(0.0, "core-hours") == "Every job changes your priority."
+    assert _sentence(None, "core-hours").startswith("No job changes your priority now")
+    assert _sentence(12.4, "core-hours") == "Jobs of up to 12.4 core-hours don’t change your priority."
+
+
+def test_texts_of_a_start_are_listed_without_empty_ones() -> None:
+    def start(*texts: str) -> JobStart:
+        held = HeldStarts(None, 0, 30, is_low=False)
+        return JobStart(None, None, None, None, True, AT, None, "", held, "", "soon", *texts)
+
+    assert start("It starts.", "It was later.", "It is held.", "8 of 10 held.").sentences == [
+        "It starts.",
+        "It was later.",
+        "It is held.",
+        "8 of 10 held.",
+    ]
+    assert start("", "", "It is held.", "").sentences == ["It is held."]
+    shape = NewJobShape("c1", "gpu", 4.0, 3600.0, "A job of 4 cores:")
+    assert NewJobStart(shape, start("it starts.", "", "It is held.", "")).sentences == [
+        "A job of 4 cores: it starts.",
+        "It is held.",
+    ]
+
+
+def test_how_a_scheduler_uses_ranks_is_no_reason_without_one() -> None:
+    facts = AccountFacts(queue=QueueFacts(["umea"], rank_use=[Message("x")]))
+    assert [each.key for each in decide(mine(), (), facts).reason][-1] == "x"
+    assert "x" not in [each.key for each in decide(mine(rank=None), (), facts).reason]
+
+
+@pytest.mark.parametrize(
+    ("position", "band"),
+    [
+        (RankPosition(2, 6, 3), "ahead"),  # 3 of the 5 others are behind
+        (RankPosition(2, 6, 2), "middle"),  # the others tie
+        (RankPosition(3, 6, 3), "middle"),
+        (RankPosition(2, 20, 18), "near"),
+        (RankPosition(4, 20, 16), "ahead"),
+        (RankPosition(4, 6, 2), "middle"),
+        (RankPosition(5, 6, 1), "behind"),
+        (RankPosition(1, 1, 0), "only"),
+    ],
+    ids=str,
+)
+def test_a_position_is_named_by_tenths_and_thirds(position: RankPosition, band: str) -> None:
+    assert position.band == band
+
+
+def test_at_most_a_hundred_siblings_are_listed_around_an_entry() -> None:
+    siblings = list(range(10, 310))
+    assert _around(siblings, 160) == list(range(110, 210))
+    assert _around(siblings, 59) == list(range(10, 110))
+    assert _around(siblings, 61) == list(range(11, 111))
+    assert _around(siblings, 309) == list(range(210, 310))
+    assert _around(siblings[:40], 30) == siblings[:40]

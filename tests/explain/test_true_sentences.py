@@ -17,6 +17,7 @@ from apps.engine.algorithms import all_algorithms
 from apps.explain.my_priority import MyPriority
 from apps.explain.path import WalkStep, level_messages
 from apps.priorities.sentences import Message
+from tests.each_case import each_case
 from tests.examples import examples
 from tests.explain.sentence_world import SentenceWorld, snapshot_of, worlds
 
@@ -291,6 +292,15 @@ FOUND = [
         ),
         {"/e3": 0, "/e4": 0, "/e2/e8": 0},
     ),
+    # e5 counts at e1, and e7, which is ahead of it, is below e1: not below a sibling of e1
+    (
+        _tree(
+            _entry(8, 1, kind="user"),
+            _entry(1, 0, _entry(5, "parent", kind="user"), _entry(7, 1, kind="user")),
+            *(_entry(number, 0) for number in (2, 3, 4, 6)),
+        ),
+        {"/e8": 0, "/e1/e5": 0, "/e1/e7": 0},
+    ),
 ]
 
 CLAIMS: dict[str, Claim] = {
@@ -385,8 +395,8 @@ def check(about: About, found: Message) -> None:
     assert CLAIMS[key](about, dict(found.values)), (found.key, dict(found.values), about.leaf, about.world.lines)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
-@pytest.mark.parametrize("world", FOUND)
+@each_case("algorithm", ALGORITHMS, ids=IDS)
+@each_case("world", FOUND)
 def test_no_sentence_about_a_found_world_is_contradicted(algorithm: dict[str, Any], world: Any) -> None:
     check_all(algorithm, world)
 

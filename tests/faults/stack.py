@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -37,20 +36,6 @@ _OF_THE_SUITE = (
     "PYTEST_CURRENT_TEST",
     "PYTHONDONTWRITEBYTECODE",
 )
-
-# Each line is a program; each answer is one line too. A connection may have died with its server.
-_SHELL = """
-import contextlib, io, json, sys
-from django.db import connections
-for line in sys.stdin:
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(json.loads(line), {})
-    connections.close_all()
-    print(json.dumps(output.getvalue()), flush=True)
-"""
-
-
 _TOKEN = re.compile(rb"fsh_[0-9a-z]{12}_[0-9a-f]{8}|whsec_[A-Za-z0-9+/]{8}")
 
 
@@ -73,6 +58,7 @@ def free_port() -> int:
 class Process:
     pid: int
     parent: int
+    name: str
     command: str
 
 
@@ -120,7 +106,6 @@ class Stack:
         self.output = self.var / "up.output"
         self._prefix = list(prefix)
         self.supervisor: subprocess.Popen[bytes] | None = None
-        self._shell: subprocess.Popen[str] | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -161,23 +146,8 @@ class Stack:
         return done.stdout
 
     def run(self, code: str) -> str:
-        """What this Python prints in an instance's process, which is started once."""
-        if self._shell is None:
-            self._shell = subprocess.Popen(
-                [sys.executable, "manage.py", "shell", "--no-imports", "-c", _SHELL],
-                cwd=REPOSITORY,
-                env=self.environment,
-                text=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-        assert self._shell.stdin is not None
-        assert self._shell.stdout is not None
-        self._shell.stdin.write(json.dumps(code) + "\n")
-        self._shell.stdin.flush()
-        answer = self._shell.stdout.readline()
-        assert answer, "the shell ended; its traceback is in the captured stderr"
-        return str(json.loads(answer))
+        """What this Python prints in a process of the instance."""
+        return self.manage("shell", "--no-imports", "-c", code)
 
     def signal(self, sig: signal.Signals) -> int:
         assert self.supervisor is not None
@@ -186,9 +156,6 @@ class Stack:
 
     def remove(self) -> None:
         """Whatever a failed test left: only processes of this directory."""
-        if self._shell is not None:
-            self._shell.kill()
-            self._shell.communicate()
         if self.supervisor is not None and self.supervisor.poll() is None:
             self.supervisor.kill()
             self.supervisor.wait()
@@ -224,23 +191,16 @@ class Stack:
             status = _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
             if status and status[0] != "Z":
                 command = _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
-                found.append(Process(pid, int(status[1]), command))
+                found.append(Process(pid, int(status[1]), processes.name_of(pid), command))
         return found
 
     def roles(self) -> dict[str, list[int]]:
-        """Which process does what, by its command and its parent."""
+        """Which process does what, by its name and its parent."""
         found = self.processes()
         assert self.supervisor is not None
         roles: dict[str, list[int]] = {"supervisor": [self.supervisor.pid]}
-        marks = {
-            "web": "granian",
-            "worker": "--pool solo",
-            "outgoing": "--queues federation",
-            "beat": r" beat[ \]]",
-            "postgres": "postgres",
-        }
-        for name, mark in marks.items():
-            masters = [p.pid for p in found if p.parent == self.supervisor.pid and re.search(mark, p.command)]
+        for name in ("web", "worker", "outgoing", "beat", "postgres"):
+            masters = [p.pid for p in found if p.parent == self.supervisor.pid and p.name.startswith(name)]
             roles[name] = masters
             roles[f"{name} child"] = [p.pid for p in found if p.parent in masters]
         backends = [p.pid for p in found if p.command.startswith(f"postgres: {USER} {DATABASE}")]
@@ -298,6 +258,7 @@ class Stack:
 
     def described(self) -> str:
         """For the reader of a failure: who is there, who waits for what, and the last words."""
-        waits = {p.pid: _read(p.pid, "wchan").decode() for p in self.processes() if "celery" in p.command}
+        workers = [each.pid for each in self.processes() if each.name.startswith(("worker", "outgoing"))]
+        waits = {pid: _read(pid, "wchan").decode() for pid in workers}
         queue = sorted(path.name for path in (self.var / "broker" / "queue").glob("*"))
         return f"{self.roles()}\nwaiting {waits}\nqueue {len(queue)} {queue[-3:]}\n{self.output_text()[-2500:]}"

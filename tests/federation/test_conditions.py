@@ -18,6 +18,7 @@ from apps.federation.conditions import (
 )
 from apps.federation.models import HeldHour, Mount, Subscription
 from apps.policies.models import ChangeSet, Policy
+from tests.each_case import each_case
 from tests.federation.conftest import feed, mounted, policy, subscription, vo
 from tests.instants import AT
 
@@ -32,8 +33,8 @@ def remote(kind: type[Mount | Subscription], **fields: Any) -> Mount | Subscript
     return kind(**given)
 
 
-@pytest.mark.parametrize("kind", [Mount, Subscription])
-@pytest.mark.parametrize(
+@each_case("kind", [Mount, Subscription])
+@each_case(
     ("fields", "held", "wanted"),
     [
         ({}, False, "fresh"),

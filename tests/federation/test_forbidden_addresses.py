@@ -45,7 +45,8 @@ from tests.instants import AT
 from tests.plugin_parts import installed_modules, parts
 
 APPS = Path(outbound.__file__).parent.parent
-_CALL = re.compile(r"\bfetch\s*\(")
+_CALL = re.compile(r"\bfetch(?:_by_socket)?\s*\(")
+_FETCHES = ("fetch", "fetch_by_socket")
 _ODD = ("https://[::1]:", "https://[127", "https://::1", "//")
 CHOSEN = [*URLS[::2], *(url for url in URLS[1::2] if url.startswith(_ODD))]
 LOOKS = {("refused", "address_refused"), ("unreachable", "unknown_host")}
@@ -55,7 +56,7 @@ _STORED = "test_a_private_address_in_the_database_is_not_fetched"
 _TYPED = "test_typed_private_addresses_are_rejected_and_not_stored"
 CALLERS = {
     "federation/fetch_requests.py: ask": (_STORED, _TYPED),
-    "usage/sources/slurm_rest.py: _fetch": ("test_a_source_with_a_private_address_is_not_fetched",),
+    "usage/sources/slurmrestd.py: _answer": ("test_a_source_with_a_private_address_is_not_fetched",),
 }
 # Fields for an address, and the function that fetches it. An empty word: it is shown, and never asked.
 FIELDS = {
@@ -141,8 +142,8 @@ def _asks(node: ast.AST) -> bool:
         return False
     called = node.func
     if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
-        return (called.value.id, called.attr) == ("outbound", "fetch")
-    return isinstance(called, ast.Name) and called.id == "fetch"
+        return called.value.id == "outbound" and called.attr in _FETCHES
+    return isinstance(called, ast.Name) and called.id in _FETCHES
 
 
 def test_every_address_field_has_a_row() -> None:

@@ -14,6 +14,7 @@ from apps.federation.models import Mount, Subscription
 from apps.federation.publishing import make_publication
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
+from tests.each_case import each_case
 from tests.federation.other_side import OtherFeed
 from tests.instants import AT
 
@@ -21,8 +22,8 @@ MINUTE = timedelta(minutes=1)
 OURS = "/api/v1/publications/vo-b"
 
 
-@pytest.mark.parametrize("every_s", [10, 60, 300, 3_600, 30 * 86_400])
-@pytest.mark.parametrize("n_failed", [1, 2, 6, 1_000])
+@each_case("every_s", [10, 60, 300, 3_600, 30 * 86_400])
+@each_case("n_failed", [1, 2, 6, 1_000])
 def test_backoff_never_exceeds_five_minutes(every_s: int, n_failed: int) -> None:
     failed = Mount(pk=1, every_s=every_s, n_failed=n_failed)
     assert min(every_s, 285) <= wait_s(failed, is_good=False) <= 300

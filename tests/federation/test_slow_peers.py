@@ -21,7 +21,7 @@ from apps.accounts.models import User
 from apps.cli.stack import definitions
 from apps.core.errors import TooOften
 from apps.federation import fetch_requests
-from apps.federation.fetch_schedule import MOST_OF_OWNER, request_fetch
+from apps.federation.fetch_schedule import MOST_FETCHES_OF_OWNER, request_fetch
 from apps.federation.models import Mount
 from apps.federation.mounts.services import preview
 from apps.policies.models import Policy
@@ -188,9 +188,9 @@ def test_thirty_slow_peers_of_one_person_hold_up_nobody_else(
     admin = User.objects.get(username="admin")
     for _n in range(N_SLOW):
         request_fetch(add_mount(site, admin, slow.url), at=AT)
-    wait_until(lambda: slow.n_open >= MOST_OF_OWNER)
+    wait_until(lambda: slow.n_open >= MOST_FETCHES_OF_OWNER)
     others_are_served(site, quick, tmp_path)
-    assert slow.n_open == slow.n_accepted == MOST_OF_OWNER
+    assert slow.n_open == slow.n_accepted == MOST_FETCHES_OF_OWNER
     slow.stop()
     callers.join()
 
@@ -252,9 +252,9 @@ def test_a_run_that_is_asked_for_by_name_does_not_wait(
     site: Policy, slow: SlowServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = User.objects.get(username="admin")
-    runs = [request_fetch(add_mount(site, admin, slow.url), at=AT) for _n in range(MOST_OF_OWNER + 1)]
+    runs = [request_fetch(add_mount(site, admin, slow.url), at=AT) for _n in range(MOST_FETCHES_OF_OWNER + 1)]
     leases = [services.claim_run(at=AT) for _n in runs]
-    assert [lease is None for lease in leases] == [False] * MOST_OF_OWNER + [True]
+    assert [lease is None for lease in leases] == [False] * MOST_FETCHES_OF_OWNER + [True]
     (last,) = Run.objects.filter(state="queued")
     assert services.claim_run(at=AT, run_id=last.pk) is not None
 

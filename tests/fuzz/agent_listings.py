@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from agent import names
-from agent.adapters import gridengine, slurm
+from agent.adapters import gridengine, slurm, slurm_state
 from agent.commands import Output
 from agent.orders import KNOBS, read_orders
+from agent.queue_state import QueueState, document
 from agent.records import Job, Queue, ServerFailure, Unreadable
+from agent.report import instant, queue_rows
 from agent.shares import parse_associations, parse_share_tree
 from agent.source import read_look_up
 from apps.contrib.schedulers.own_values import read_values
+from apps.contrib.schedulers.queue_table import read_queue
+from apps.contrib.schedulers.running_table import read_running
 from apps.core.errors import DomainError
 
 
@@ -31,6 +36,21 @@ def squeue(data: bytes) -> bool:
     for queue in queues:
         _check_queue(queue)
     return bool(queues[0].jobs)
+
+
+def queue_state(data: bytes) -> bool:
+    """Of squeue, sinfo and scontrol, between which an empty line stands: the server reads what the agent sends."""
+    listing, _, rest = _text(data).partition("\n\n")
+    nodes, _, reserved = rest.partition("\n\n")
+    queue = slurm.parse_queue_state(listing, {}, "sitefactor", 1_795_991_700.0)
+    _check_queue(queue)
+    state = queue.state or QueueState([], [])
+    with suppress(Unreadable):
+        state = state._replace(partitions=slurm_state.parse_partitions(nodes))
+    state = state._replace(reservations=slurm_state.parse_reservations(reserved))
+    sent = json.loads(json.dumps(document(state, None, instant), allow_nan=False))
+    read_queue(json.loads(json.dumps(queue_rows(queue.jobs, {}, takes_queue_state=True), allow_nan=False)))
+    return bool(len(read_running(sent)) or sent["partitions"] or sent["reservations"])
 
 
 def qstat(data: bytes) -> bool:

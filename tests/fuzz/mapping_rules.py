@@ -7,8 +7,8 @@ import re
 from typing import Any
 from uuid import UUID
 
-from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.mapping.rules.placement import place_columns
 from apps.mapping.rules.resolver import UNMAPPED, Decided, KnownAccounts, Resolver
 from apps.mapping.rules.rule import Person, Rule, rule_problems

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from apps.core.errors import DomainError
-from apps.policies.formats.registry import get_format, guess_format, read_file, text_of, write_file
+from apps.policies.formats.decoding import text_of
+from apps.policies.formats.registry import get_format, guess_format, read_file, write_file
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import new_uids

@@ -27,8 +27,11 @@ def _none() -> list[bytes]:
 
 
 _OF_USAGE = {
+    "flux": ("field/f0*_flux_jobs.json*",),
     "gridengine": ("gridengine/samples/accounting", "field/*.accounting"),
     "gridengine-jsonl": ("field/g03_ocs.jsonl",),
+    "htcondor": ("field/h01_condor.jsonl", "htcondor/samples/history*", "htcondor/samples/queue.json"),
+    "lsf": ("field/l0*.acct",),
     "pbs": ("field/p0*.acct",),
     "sacct": ("slurm/samples/sacct-*.txt", "slurm/charged/sacct*.txt", "field/*.sacct"),
     "sacct-json": ("slurm/samples/sacct.json", "field/s*.json"),
@@ -97,6 +100,7 @@ def _made() -> Iterator[Target]:
     yield Target("signed-usage", signed_documents.usage, signed_documents.seeds_of_feeds)
     yield Target("mapping-rules", mapping_rules.check, mapping_rules.seeds, most_bytes=2048)
     yield Target("agent-squeue", agent_listings.squeue, _squeue_with_sprio)
+    yield Target("agent-queue-state", agent_listings.queue_state, _queue_state, most_bytes=8192)
     yield Target("agent-qstat", agent_listings.qstat, _none, ("gridengine/samples/qstat-*.xml",), 16 * 1024)
     yield Target("agent-associations", agent_listings.associations, lambda: [_ASSOCIATIONS])
     yield Target("agent-share-tree", agent_listings.share_tree, _none, ("gridengine/samples/qconf-sstree.txt",))
@@ -125,6 +129,13 @@ def _experiments() -> list[bytes]:
         "variants": [{"name": "b", "settings": {"fallback_factor": 0}}],
     }
     return [json.dumps(spec).encode() for spec in (replay, *map(scenario_spec, sorted(shipped_scenarios())))]
+
+
+def _queue_state() -> list[bytes]:
+    """squeue, sinfo and scontrol of each release, as `agent_listings.queue_state` reads them."""
+    folders = sorted((GOLDEN / "slurm/queue-state").iterdir())
+    names = ("squeue.txt", "sinfo-drained.txt", "reservations.txt")
+    return [b"\n".join((folder / name).read_bytes() for name in names) for folder in folders]
 
 
 def _squeue_with_sprio() -> list[bytes]:

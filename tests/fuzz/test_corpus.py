@@ -40,6 +40,7 @@ def test_a_reader_that_is_slow_or_needs_much_memory_is_a_finding() -> None:
     slow = Target("slow", lambda data: sum(range(3_000_000)) > 0, list)
     with pytest.raises(OutOfBounds, match="1 bytes took"):
         slow.run(b"x", patience=1e-4)
+    assert bytearray(300 << 20), "the process was larger before"
     large = Target("large", lambda data: len(bytearray(200 << 20)) > 0, list)
     with pytest.raises(OutOfBounds, match="MiB"):
         large.run(b"x", patience=1e3)

@@ -15,7 +15,8 @@ from apps.core.typed_numbers import read_amount, read_number, read_whole
 from apps.engine.case_text import read_cases
 from apps.engine.cases import solve
 from apps.engine.errors import EngineError
-from apps.mapping.rules.rule import LONGEST, entry_name, text_of
+from apps.mapping.rules.entry_names import entry_name, text_of
+from apps.mapping.rules.rule import LONGEST_NAME_PART
 from apps.policies.settings import PolicySettings
 from apps.priorities.slurm_config import read_slurm_config
 from apps.usage.parsers.slurm_billing import BillingWeights
@@ -58,7 +59,7 @@ def grid_name(data: bytes) -> bool:
     assert is_dn(dn) or not is_dn(text)
     assert common_name(dn) == common_name(text)
     name = entry_name(text)
-    assert 0 < len(name) <= LONGEST
+    assert 0 < len(name) <= LONGEST_NAME_PART
     assert entry_name(text_of(name)) == name or "~" in name
     return is_dn(text)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
@@ -152,6 +152,18 @@ def test_users_cannot_confirm_own_claims_or_take_linked_accounts(site: Site, lea
         claims.decide_claim(rights, claim_id=Claim.objects.get().pk, confirm=True, at=AS_OF, actor=lead)
     Account.objects.filter(user_name="alice").update(person=User.objects.create_user("alice"))
     assert claims.list_claims(rights, rights.tree.subtree_mask(0)) == []
+
+
+def test_a_claim_names_an_account_as_its_cluster_writes_it(site: Site) -> None:
+    actor = Actor(User.objects.create_user("claimant"), "page")
+    for namespace, user_name, where in (
+        ("", "alice", "namespace"),
+        ("c1", " ", "user_name"),
+        ("c1", "a\0b", "user_name"),
+    ):
+        with pytest.raises(Invalid) as refused:
+            claims.claim_account(namespace=namespace, user_name=user_name, at=AS_OF, actor=actor)
+        assert [field.where for field in refused.value.fields] == [where]
 
 
 def test_claims_are_limited_and_can_be_withdrawn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

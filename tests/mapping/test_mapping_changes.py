@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale

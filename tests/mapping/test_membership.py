@@ -15,7 +15,8 @@ from django.db import connection
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_ids import account_ids
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent, User
 from apps.mapping import membership_plan as membership
@@ -336,7 +337,7 @@ def test_joining_or_leaving_a_group_makes_priorities_stale(site: Site) -> None:
 
 
 def test_a_run_has_a_limit_and_the_next_one_continues(students: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership, "MOST_OPERATIONS", 3)
+    monkeypatch.setattr(membership, "MOST_PLANNED_OPERATIONS", 3)
     for n in range(5):
         students.job(f"u{n}", "students", 1)
     (first,) = apply_membership_rules(at=AS_OF)

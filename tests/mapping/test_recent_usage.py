@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.db import connection
 
-from apps.mapping.moves import DAYS, load_recent_accounts
+from apps.accounts.account_keys import AccountKey
+from apps.accounts.entry_accounts import entry_account
+from apps.accounts.models import Account
+from apps.mapping.moves import DAYS, Move, UnmappedUsage, load_recent_accounts, usage_of_unmapped
+from apps.mapping.rules.resolver import UNMAPPED
 from apps.usage.models import Bucket
 from tests.priority_site import AS_OF, Site
 
@@ -29,3 +34,14 @@ def test_recent_core_seconds_are_those_of_the_buckets(site: Site, later: timedel
     got = {pk: used for pk, used in zip(accounts.ids.tolist(), core_s.tolist(), strict=True) if used}
     assert got == expected
     assert [key.user_name for key in accounts.keys] == ["alice", "bob", "carol", "dan"]
+
+
+def test_usage_that_would_be_unmapped_is_that_of_accounts_and_entries_of_peers_are_counted_apart(site: Site) -> None:
+    alice = Account.objects.get(user_name="alice")
+    key = AccountKey("c1", "alice", "physics")
+    own = Move(alice.pk, key, 3, UNMAPPED, was_free=False, is_free=True)
+    of_peers = [own._replace(account=10**6 + n, key=entry_account(UUID(int=n))) for n in (1, 2, 3)]
+    assert usage_of_unmapped([own, *of_peers], at=AS_OF) == UnmappedUsage([alice.pk], 40 * 3600.0, 3)
+    assert usage_of_unmapped(of_peers, at=AS_OF) == UnmappedUsage([], 0.0, 3)
+    is_any = [bool(usage_of_unmapped(moves, at=AS_OF)) for moves in ([own], of_peers, [])]
+    assert is_any == [True, True, False]

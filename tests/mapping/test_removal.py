@@ -139,7 +139,14 @@ def test_a_removal_needs_a_reason(mistake: Policy, remove: Any) -> None:
 
 
 # Derived, and still kept: what they are made of is user data of the same source, or a site's decision.
-HOLDING = {"usage.bucket", "usage.sealedhour", "usage.unclearjob", "priorities.fallback"}
+HOLDING = {
+    "packs.rulestep",
+    "priorities.fallback",
+    "usage.bucket",
+    "usage.sealedhour",
+    "usage.sealedkind",
+    "usage.unclearjob",
+}
 
 
 @pytest.mark.product

@@ -7,8 +7,8 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.mapping.suggestions import Suggester, find_neighbours, groups_of, normalise_name
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
@@ -102,6 +102,18 @@ def test_accounts_of_the_same_group_suggest_the_entry(tree: TreeColumns) -> None
     assert guesses(tree, mapped[0], user_name="u9", group_name="b2026") == [], "one alone says nothing"
     other = AccountKey("c2", "u5", "b2026"), "/biology"
     assert guesses(tree, other, other, user_name="u9", group_name="b2026") == [], "another source's group is another"
+
+
+def test_neighbours_suggest_an_entry_where_at_least_half_of_them_are_and_the_more_the_surer(tree: TreeColumns) -> None:
+    def of(*paths: str) -> list[tuple[AccountKey, str]]:
+        return [(AccountKey("c1", f"u{n}", "b2026"), path) for n, path in enumerate(paths)]
+
+    asked = {"user_name": "u9", "group_name": "b2026"}
+    half = of("/biology", "/biology", "/lqcd", "/physics")
+    assert guesses(tree, *half, **asked) == [("/biology", "neighbours", round(0.5 + 0.45 * 0.5 * (1 - 1 / 3), 2))]
+    assert guesses(tree, *half, (AccountKey("c1", "u8", "b2026"), "/physics/alice"), **asked) == []
+    assert guesses(tree, *of(*["/biology"] * 9), **asked) == [("/biology", "neighbours", round(0.5 + 0.45 * 0.9, 2))]
+    assert guesses(tree, *of("/", "/"), **asked) == [], "at the root no usage counts"
 
 
 def test_a_reserve_and_the_root_are_never_suggested(tree: TreeColumns) -> None:

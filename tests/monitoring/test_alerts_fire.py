@@ -30,10 +30,10 @@ from apps.priorities.serving import shared_files, store
 from apps.series.models import Series
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
-from tests.contrib.notices.mail_server import mail_server
 from tests.contrib.notices.notices_site import give_core_hours
 from tests.contrib.schedulers.test_shares import rows
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects
+from tests.mail_server import mail_server
 from tests.monitoring.conftest import Service, Web
 from tests.monitoring.daemons import Watchers
 from tests.small_site import Site, push, record

@@ -37,6 +37,7 @@ _ARITHMETIC = {
 }
 _TWINS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _SENTENCES = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy", "cast"}
+_COMPILERS = {"compiled", "compiled_borrowing"}
 _STRICT = "strict"  # zip(…, strict=True) guards what a type can't say
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -89,6 +90,11 @@ def _compiles(text: str) -> bool:
     return True
 
 
+def _is_compiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether numba makes machine code of it: exchanged code of Python wouldn't run."""
+    return any(isinstance(each, ast.Name) and each.id in _COMPILERS for each in node.decorator_list)
+
+
 class _Changes(ast.NodeVisitor):
     def __init__(self, path: str, source: str) -> None:
         self.mutants: list[Mutant] = []
@@ -121,7 +127,7 @@ class _Changes(ast.NodeVisitor):
         self._within.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        if node.name == "__repr__":
+        if node.name == "__repr__" or _is_compiled(node):
             return
         self._within.append(node.name)
         before, self._is_code = self._is_code, True

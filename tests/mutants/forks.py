@@ -109,19 +109,23 @@ class SharedDatabases(Databases):
     def world_database(self, name: str) -> str:
         return super().world_database(name) + ("_again" if name in self._again else "")
 
+    def leave_sessions(self) -> None:
+        """Before a fork: two processes can't share one."""
+        for database in [*self._sessions]:
+            self._leave(database)
+
     def clean(self) -> None:
         """Remove what an ended fork left: sessions that go on, copies, and worlds that it made again."""
-        with self._connect(self._maintenance) as connection:
-            rows = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{self.empty}%"])
-            left = [name for (name,) in rows if name not in self._own()]
-        for name in left:
-            self.drop(name)
+        named = "SELECT datname FROM pg_database WHERE datname LIKE %s"
+        rows = self._session("postgres").execute(named, [f"{self.empty}%"]).fetchall()
+        for (name,) in rows:
+            if name not in self._own():
+                self.drop(name)
 
     def end_sessions(self) -> None:
         """Of a fork that was ended."""
-        with self._connect(self._maintenance) as connection:
-            for name in self._own():
-                connection.execute(_END_SESSIONS, [name])
+        for name in self._own():
+            self._maintain(_END_SESSIONS, name)
 
     def _own(self) -> set[str]:
         return {self.empty, *(world.database for world in self._worlds.values())}

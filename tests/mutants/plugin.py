@@ -253,6 +253,8 @@ class Runner:
         others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
         if others:
             raise pytest.UsageError(f"Threads that a fork would not have: {others}")
+        if self._databases is not None:
+            self._databases.leave_sessions()
         result = in_fork(work, processor_s=processor_s, longest_s=longest_s)
         if self._databases is not None:
             if "over" in result:

@@ -91,7 +91,10 @@ def _exchange_constants(module: ModuleType, line: int, after: str) -> Iterator[s
         raise NotApplied(str(refusal)) from refusal
     scope = dict(vars(module))
     for name, statement in statements:
-        exec(compile(ast.Module([statement], []), str(module.__file__), "exec"), scope)  # noqa: S102 - our own code
+        try:
+            exec(compile(ast.Module([statement], []), str(module.__file__), "exec"), scope)  # noqa: S102 - our own code
+        except Exception as error:
+            raise NotApplied(f"the module can't be imported: {error!r}") from error
         former = vars(module)[name]
         if repr(former) == repr(scope[name]):
             continue

@@ -6,21 +6,25 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import pytest_django
 
 from apps.core.code_paths import REPOSITORY
 from apps.engine.decay_functions import get_decay_function
 from apps.engine.parameters import choice
+from tests.databases import Databases
 from tests.mutants.__main__ import main
 from tests.mutants.accepted import accepted
 from tests.mutants.changes import Mutant, constants_of, mutants_of, uses_of
-from tests.mutants.forks import Result, in_fork
+from tests.mutants.forks import Result, SharedDatabases, in_fork
 from tests.mutants.hits import Hits, Trace
 from tests.mutants.outcomes import NOTICED, SURVIVED, Outcomes
 from tests.mutants.rooms import ROOMS
-from tests.mutants.swap import NotApplied, apply, functions_of
+from tests.mutants.swap import NotApplied, apply, functions_of, module_of
 
 SOURCE = '''
 """Of the module."""
@@ -86,6 +90,12 @@ def test_edges_conditions_numbers_statements_and_results_are_changed() -> None:
 def test_sentences_assertions_annotations_and_class_bodies_stay() -> None:
     replaced = {change.partition(" → ")[0] for change in _changes(SOURCE)}
     assert replaced.isdisjoint({"value > 0", "value + 1", "2", "5", "7", '"x" * 2', '"five %d" % 5'})
+
+
+def test_functions_that_are_compiled_to_machine_code_stay() -> None:
+    function = "def half(value):\n    return value / 2\n"
+    assert _changes(function)
+    assert _changes(f"@compiled\n{function}") == _changes(f"@compiled_borrowing\n{function}") == []
 
 
 def test_each_change_is_one_that_compiles_and_no_line_moves() -> None:
@@ -169,6 +179,16 @@ def test_a_mutant_of_code_that_no_function_runs_is_refused(mutants: list[Mutant]
         apply(next(each for each in mutants if each.function), TEXT, {})
 
 
+def test_a_constant_that_cannot_be_evaluated_is_refused() -> None:
+    """A usual import would fail then, and with it every test."""
+    path = "apps/usage/parsers/records_json.py"
+    text = (REPOSITORY / path).read_text(encoding="utf-8")
+    import_module(module_of(path))
+    first = next(each for each in mutants_of(path, text) if each.change == "1 → 0" and "1970" in each.source)
+    with pytest.raises(NotApplied, match="ValueError"):
+        apply(first, text, {})
+
+
 def test_what_never_ends_or_raises_has_no_result() -> None:
     def never() -> Result:
         while True:
@@ -176,6 +196,32 @@ def test_what_never_ends_or_raises_has_no_result() -> None:
 
     assert "processor" in in_fork(never, processor_s=0, longest_s=60)["over"]
     assert "ZeroDivisionError" in in_fork(lambda: {"x": 1 / 0}, processor_s=60, longest_s=60)["error"]
+
+
+@pytest.fixture
+def shared(databases: Databases, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[SharedDatabases]:
+    with django_db_blocker.unblock():
+        made = SharedDatabases(dict(databases.settings), suffix="forked", schemas=databases._schemas)
+        made._create(made.empty)
+        yield made
+        made.drop_at_last()
+
+
+def test_a_fork_leaves_no_database_of_its_own_and_its_process_goes_on(shared: SharedDatabases) -> None:
+    def names() -> set[str]:
+        like = "SELECT datname FROM pg_database WHERE datname LIKE %s"
+        return {name for (name,) in shared._session("postgres").execute(like, [f"{shared.empty}%"]).fetchall()}
+
+    def work() -> Result:
+        shared._create(f"{shared.empty}_again")
+        return {"names": sorted(names())}
+
+    shared.leave_sessions()
+    result = in_fork(work, processor_s=60, longest_s=60)
+    assert result == {"names": [shared.empty, f"{shared.empty}_again"]}
+    shared.end_sessions()
+    shared.clean()
+    assert names() == {shared.empty}
 
 
 def test_lines_of_a_test_are_those_that_it_executes() -> None:

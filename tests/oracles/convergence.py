@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
 Rows = Sequence[Sequence[float]]
 Flags = Sequence[Sequence[bool]]
@@ -85,3 +86,30 @@ def demand_gap(actual: Sequence[float], target: Sequence[float], states: Sequenc
             gap = actual[i] - target[i]
         found.append(gap)
     return found
+
+
+def course(
+    actual: Sequence[float], target: Sequence[float], band: Sequence[float], states: Sequence[str]
+) -> tuple[str, int]:
+    """Where an entry is heading on the last day, and the day since when; 0 where there is no such day.
+
+    It moves away if it is further off than at its nearest since it was last inside, by more than half the band, and at
+    nine tenths of its furthest since then or beyond.
+    """
+    days = range(len(actual))
+    known = [day for day in days if not isnan(actual[day]) and not isnan(target[day])]
+    last = len(actual) - 1
+    if last not in known:
+        return "unknown", 0
+    if states[last] in ("on", "met", "no_demand", ""):
+        return ("on" if states[last] == "on" else "idle"), 0
+    if states[last] == "starved":
+        return "starved", max((day + 1 for day in days if states[day] != "starved"), default=0)
+    away = {day: abs(actual[day] - target[day]) for day in known}
+    first = max((day for day in known if away[day] <= band[day] + EDGE), default=known[0])
+    since = [day for day in known if day >= first]
+    nearest = max(day for day in since if away[day] == min(away[each] for each in since))
+    is_further = away[last] - away[nearest] > band[last] / 2
+    if is_further and away[last] >= 0.9 * max(away[day] for day in since if day >= nearest):
+        return "moves_away", nearest
+    return ("approaching" if away[last] < 0.9 * max(away[day] for day in since) else "steady"), first

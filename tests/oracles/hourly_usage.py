@@ -5,11 +5,14 @@ The hours of a job are whole quanta of 1/1024 core-second: each ends at the roun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from math import ceil
 from typing import Any
+from zoneinfo import ZoneInfo
 
 HOUR_S = 3600
 QUANTA = 1024  # of a core-second
@@ -34,15 +37,38 @@ class Job:
 
 
 def usage_at(job: Job, window: dict[str, Any], as_of_s: int) -> Fraction:
-    """What is left of a job: hours that have begun, by their age since they ended."""
+    """What is left of a job: hours that have begun and ended after the last reset, by their age since they ended."""
+    reset_s = last_reset_s(window, as_of_s)
     return sum(
         (
             core_s * weight(window, max(0, as_of_s - start_s - HOUR_S))
             for start_s, core_s in job.by_hour()
-            if start_s < as_of_s
+            if start_s < as_of_s and start_s + HOUR_S > reset_s
         ),
         Fraction(0),
     )
+
+
+def last_reset_s(window: dict[str, Any], as_of_s: int) -> float:
+    """The newest quarter hour at or before `as_of_s` that begins a local period, walking back; −∞ without resets."""
+    if "reset" not in window:
+        return -math.inf
+    zone = ZoneInfo(window["reset_zone"])
+    quarter_s = as_of_s // 900 * 900
+    while True:
+        local, before = (datetime.fromtimestamp(at_s, zone) for at_s in (quarter_s, quarter_s - 900))
+        if local.date() > before.date() and _BEGINS[window["reset"]](local):
+            return quarter_s
+        quarter_s -= 900
+
+
+_BEGINS: dict[str, Callable[[datetime], bool]] = {
+    "daily": lambda local: True,
+    "weekly": lambda local: local.isoweekday() == 7,
+    "monthly": lambda local: local.day == 1,
+    "quarterly": lambda local: local.day == 1 and local.month in (1, 4, 7, 10),
+    "yearly": lambda local: (local.month, local.day) == (1, 1),
+}
 
 
 def weight(window: dict[str, Any], age_s: int) -> Fraction:

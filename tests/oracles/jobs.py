@@ -35,3 +35,9 @@ def slurm_priority(weights: dict[str, int], factors: dict[str, Fraction], site: 
     """Σ weight · factor + site − nice, cut, within 1..2^32 − 1."""
     exact = sum((weights[name] * factors.get(name, Fraction(0)) for name in weights), Fraction(site - nice))
     return int(max(Fraction(1), min(exact, Fraction(2**32 - 1))))
+
+
+def htcondor_priority(before: Fraction, cores: Fraction, factor: int, half_lives: int) -> Fraction:
+    """Effective priority after whole half-lives in which the cores were in use."""
+    real, left = max(before, Fraction(1, 2)), Fraction(1, 2**half_lives)
+    return max(left * real + (1 - left) * cores, Fraction(1, 2)) * factor

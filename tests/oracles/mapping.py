@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.mapping.rules.rule import Person, Rule
 
 
@@ -110,6 +110,86 @@ def place(
     return current
 
 
+def stays_outside(
+    account: AccountKey,
+    rule: Rule,
+    rules: Sequence[Rule],
+    root: Node,
+    attached: Mapping[AccountKey, UUID],
+    people: Mapping[AccountKey, Person],
+) -> bool:
+    """Whether the rule is for this account, but may not take it from where it counts."""
+    current, top = place(account, rules, root, attached, people), _reach(rule, root)
+    if top is None or _is_free(current, root) or _node(current.path, root).is_in(top):
+        return False
+    return matches(rule, account, _of_account(people, account))
+
+
+def likely_path(
+    account: AccountKey,
+    rules: Sequence[Rule],
+    root: Node,
+    attached: Mapping[AccountKey, UUID],
+    people: Mapping[AccountKey, Person],
+) -> str | None:
+    """Another letter case: the only entry that a rule would lead to if the account were spelled as the entry is, where
+    it counts at a group, at all others' leaf or nowhere. None if it counts there already."""
+    current = place(account, rules, root, attached, people)
+    here = None if current == NOWHERE else _node(current.path, root)
+    if here is not None and not here.may_have_children and here.name != "default":
+        return None
+    person = _of_account(people, account)
+    for rule in rules:
+        target = next((node for node in root.nodes() if node.uid == rule.target_uid), None)
+        if target is None or target.kind == "reserve" or not matches(rule, account, person):
+            continue
+        alike = _alike(rule, target, account, person)
+        if alike is not None:
+            return None if alike is here else alike.path
+    return None
+
+
+def _alike(rule: Rule, target: Node, account: AccountKey, person: Person | None) -> Node | None:
+    if rule.kind == "share_tree":
+        return _alike_in_share_tree(target, account.user_name or account.dn, account.project)
+    start = slurm_account(target, account.group_name) if rule.kind == "association" else target
+    names = names_below(rule, account, person)
+    if start is None or not names:
+        return None
+    entry = start
+    for name in names:
+        exact = [child for child in entry.below if child.name == (name or "(none)")]
+        children = exact or [child for child in entry.below if child.name.lower() == (name or "(none)").lower()]
+        if len(children) != 1 or children[0].kind == "reserve":
+            return None
+        entry = children[0]
+    return entry
+
+
+def _alike_in_share_tree(top: Node, user: str, project: str) -> Node | None:
+    projects = {node.name: node for node in reversed([*top.nodes()]) if node is not top and node.kind == "project"}
+    if not project:
+        places = [top]
+    elif project in projects:
+        places = [projects[project]]
+    else:
+        places = [node for name, node in projects.items() if name.lower() == project.lower()]
+    if len(places) != 1:
+        return None
+    leaves = {node.name: node for node in reversed(_leaves_of(places[0], top))}
+    alike = [node for name, node in leaves.items() if name.lower() == user.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def ambiguous_names(top: Node) -> dict[str, set[str]]:
+    """Names of several Slurm accounts below an entry, with their paths."""
+    paths: dict[str, set[str]] = {}
+    for node in top.nodes():
+        if node is not top and node.may_have_children:
+            paths.setdefault(node.name, set()).add(node.path)
+    return {name: same for name, same in paths.items() if len(same) > 1}
+
+
 def _written(result: Place) -> str:
     return "" if result.rule is None else result.rule.written_at
 
@@ -164,20 +244,14 @@ def _is_free(current: Place, root: Node) -> bool:
 def _lead(rule: Rule, account: AccountKey, person: Person | None, root: Node) -> Place:
     """Where the rule leads the account if it were the only one."""
     target = next((node for node in root.nodes() if node.uid == rule.target_uid), None)
-    if target is None or target.kind == "reserve" or not _fits(rule, account, person):
+    if target is None or target.kind == "reserve" or not matches(rule, account, person):
         return NOWHERE
     if rule.kind == "share_tree":
         node = _share_tree(target, account.user_name or account.dn, account.project)
         return NOWHERE if node is None or node is root else Place(node.path, rule)
-    suffix = rule.suffix or ("/{user}" if rule.kind in ("each", "association") else "")
-    user = person.name if rule.people and person is not None else account.user_name or account.dn
-    names = [
-        part.replace("{user}", user).replace("{group}", account.group_name).replace("{project}", account.project)
-        for part in suffix.split("/")
-        if part
-    ]
+    names = names_below(rule, account, person)
     if rule.kind == "association":
-        start = _slurm_account(target, account.group_name)
+        start = slurm_account(target, account.group_name)
         return NOWHERE if start is None else _association(rule, start, names, account.project, root)
     entry, n_steps = _descend(target, names)
     if rule.kind == "each":
@@ -186,6 +260,17 @@ def _lead(rule: Rule, account: AccountKey, person: Person | None, root: Node) ->
         if n_steps == len(names) - 1 and entry.may_have_children:
             return Place(entry.path, rule, joins=True)
     return NOWHERE if entry is root else Place(entry.path, rule)
+
+
+def names_below(rule: Rule, account: AccountKey, person: Person | None) -> list[str]:
+    """From the target down."""
+    suffix = rule.suffix or ("/{user}" if rule.kind in ("each", "association") else "")
+    user = person.name if rule.people and person is not None else account.user_name or account.dn
+    return [
+        part.replace("{user}", user).replace("{group}", account.group_name).replace("{project}", account.project)
+        for part in suffix.split("/")
+        if part
+    ]
 
 
 def _descend(start: Node, names: Sequence[str]) -> tuple[Node, int]:
@@ -216,7 +301,7 @@ def _association(rule: Rule, start: Node, names: list[str], partition: str, root
     return NOWHERE if entry is root else Place(entry.path, rule)
 
 
-def _slurm_account(target: Node, account: str) -> Node | None:
+def slurm_account(target: Node, account: str) -> Node | None:
     """The account's entry, found by its name at any depth: nowhere where several have it."""
     groups = [node for node in target.nodes() if node is not target and node.may_have_children]
     exact = [node for node in groups if node.name == account]
@@ -228,26 +313,15 @@ def _slurm_account(target: Node, account: str) -> Node | None:
 
 def _share_tree(top: Node, user: str, project: str) -> Node | None:
     """Grid Engine: the user's node in the job's project, or outside of projects; else the leaf `default` there."""
-    nodes = [node for node in top.nodes() if node is not top]
-
-    def project_of(node: Node) -> Node | None:
-        while node is not top:
-            if node.kind == "project":
-                return node
-            assert node.above is not None
-            node = node.above
-        return None
-
     place = top
     if project:
-        named = [node for node in nodes if node.kind == "project" and node.name == project]
+        named = [node for node in top.nodes() if node is not top and node.kind == "project" and node.name == project]
         if not named:
             return None
         place = named[0]
     if not place.below:
         return place
-    inside = place if place is not top else None
-    leaves = [n for n in nodes if not n.below and n.kind != "reserve" and n is not place and project_of(n) is inside]
+    leaves = _leaves_of(place, top)
     for name in (user, "default"):
         for leaf in leaves:
             if leaf.name == name:
@@ -255,7 +329,20 @@ def _share_tree(top: Node, user: str, project: str) -> Node | None:
     return place if project else None
 
 
-def _fits(rule: Rule, account: AccountKey, person: Person | None) -> bool:
+def _leaves_of(place: Node, top: Node) -> list[Node]:
+    """Those of a project without its subprojects', or those outside of projects; depth first."""
+
+    def project_of(node: Node) -> Node:
+        while node is not top and node.kind != "project":
+            assert node.above is not None
+            node = node.above
+        return node
+
+    nodes = [node for node in top.nodes() if node is not top and node is not place]
+    return [node for node in nodes if not node.below and node.kind != "reserve" and project_of(node) is place]
+
+
+def matches(rule: Rule, account: AccountKey, person: Person | None) -> bool:
     if rule.namespace and rule.namespace != account.namespace:
         return False
     if rule.people and (person is None or not any(fnmatchcase(group, rule.people) for group in person.groups)):
@@ -274,12 +361,17 @@ def _fits(rule: Rule, account: AccountKey, person: Person | None) -> bool:
 
 
 def _is_dn(rule: Rule, account: AccountKey) -> bool:
-    """Whether the user pattern is the account's DN in either spelling, or a pattern of its usual one."""
+    """Whether the user pattern is the account's DN, or a pattern of it, in either spelling."""
     if not account.dn:
         return False
-    if "=" in rule.user_pattern:
-        return _dn(rule.user_pattern) == _dn(account.dn)
-    return rule.kind != "exact" and _like(rule.user_pattern, "/".join(("", *_dn(account.dn))))
+    usual, pattern = _usual_dn(account.dn), rule.user_pattern
+    if "=" in pattern:
+        pattern = _usual_dn(pattern)
+    return pattern == usual or (rule.kind != "exact" and _like(pattern, usual))
+
+
+def _usual_dn(text: str) -> str:
+    return "/".join(("", *_dn(text)))
 
 
 def _like(pattern: str, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who sees and divides which entries, by docs/privacy.md, docs/review.md ("Who may do what") and docs/scopes.md.
+"""Who sees and divides which entries, by docs/privacy.md, docs/review.md ("Who may do what") and docs/rest.md.
 
 Read literally: each entry is asked alone, each grant is asked alone, nothing is indexed or remembered.
 """
@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def is_member(self) -> bool:
-        """It stands for one person: it isn't a group, nor share that is left over."""
+        """A leaf may be one person, whatever its kind says; share that is left over is none."""
         return not self.has_place and self.kind != "reserve"
 
     def entries(self) -> list[Entry]:
@@ -54,7 +54,7 @@ def tree_of(document: Mapping[str, Any], above: Entry | None = None) -> Entry:
         kind,
         above,
         inherits=document.get("shares") == "parent",
-        has_place=kind not in ("user", "reserve") or bool(document.get("children")),
+        has_place="children" in document,
     )
     entry.below = [tree_of(child, entry) for child in document.get("children") or ()]
     return entry

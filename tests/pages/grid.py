@@ -142,6 +142,17 @@ def send_mixed_days(grid: Grid, days: int = 20) -> None:
     grid.recompute()
 
 
+def send_mixed_hours(grid: Grid) -> None:
+    """The two hours before the grid's own."""
+    begin = grid.at - timedelta(hours=2)
+    rows = [
+        RecordRow(job=user, user=user, group=vo, submit_at=begin, start_at=begin, end_at=grid.at, cpus=cpus)
+        for vo, user, cpus in _MIXED
+    ]
+    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
+    grid.recompute()
+
+
 def _root(extra_users: int) -> dict[str, Any]:
     vos = []
     for vo, (shares, users) in VOS.items():

@@ -82,5 +82,7 @@ def with_cards(client: Client, page: Page) -> Page:
     for card in page.all("[data-card]"):
         answer = client.get(card.attributes["hx-get"] or "", headers={"HX-Request": "true"})
         assert answer.status_code in (200, 422), (card.html, answer.content[:500])
-        html = html.replace(card.html or "", answer.content.decode())
+        pending = card.html or ""
+        opening = pending[: pending.index(">") + 1]
+        html = html.replace(pending, f"{opening}{answer.content.decode()}</{card.tag}>")
     return Page(html)

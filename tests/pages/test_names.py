@@ -12,8 +12,9 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.web.guides import guides
+from apps.web.links.guides import guides
 from apps.web.shell.places import ENTRY, PLACES, Tab, all_tabs, tabs_of
+from tests.each_case import each_case
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import Page, read
 from tests.sign_in import sign_in
@@ -21,8 +22,8 @@ from tests.sign_in import sign_in
 ENTRY_PATH = "/atlas"
 # Pages whose heading is a finding, such as "No pending decisions"; of all others it begins with the name.
 FINDINGS = {
-    *("overview", "my-priority", "inbox", "notices", "edit", "history", "mappings", "sources", "compare", "federation"),
-    *("audit", "entry", "entry-convergence", "entry-core-hours", "statements", "allocations"),
+    *("overview", "my-priority", "inbox", "notices", "edit", "history", "mappings", "sources", "federation"),
+    *("audit", "entry", "entry-convergence", "entry-core-hours", "statements", "allocations", "allocation-rules"),
 }
 # Texts of links that say what happens there, instead of naming the page to which they lead.
 ACTIONS = {
@@ -33,15 +34,15 @@ ACTIONS = {
         "All drafts",
         "All my jobs",
         "All roles",
-        "Children",
         "Details",
+        "Groups and users",
         "Why",
     ),  # beside a part of the page
 }
 ACTIONS.add("First steps")  # the heading of Home without a policy
-VIEWS = {"List", "Matrix", "Peers"}  # switches between drawings of one page
+VIEWS = {"List", "Matrix", "Now", "Peers"}  # switches between drawings of one page
 BRAND = "Fairshare"
-_LINK = re.compile(r'<a\b[^>]*?href="{% url "dashboard:([\w-]+)"[^%]*%}(?:\?[^"]*)?"[^>]*>(.*?)</a>', re.DOTALL)
+_LINK = re.compile(r'<a\b[^>]*?href="{% url "pages:([\w-]+)"[^%]*%}(?:\?[^"]*)?"[^>]*>(.*?)</a>', re.DOTALL)
 _TRANSLATE = re.compile(r'{% translate "([^"]*)" %}')
 _PATH = re.compile(r"\*([^*\n]+)\*,\s\*([^*\n]+)\*")
 _PAGE = re.compile(r"\bpage (\*{1,2})([A-Z][^*\n]*)\1")
@@ -62,7 +63,7 @@ def pages_of(grid: Grid, client: Client) -> Iterator[tuple[str, Tab, Page]]:
     sign_in(client, User.objects.get(username="admin"))
     names = {"policy": SLUG, "uid": grid.uid(ENTRY_PATH), "name": ENTRY_PATH[1:]}
     for route, tab in all_tabs().items():
-        address = reverse(f"dashboard:{route}", kwargs={name: names[name] for name in tab.names})
+        address = reverse(f"pages:{route}", kwargs={name: names[name] for name in tab.names})
         answer = client.get(address, follow=True)
         if answer.status_code != 404:  # a page of what this grid has none of
             yield route, tab, read(answer)
@@ -115,9 +116,10 @@ def test_guides_begin_with_the_name_of_their_first_page() -> None:
 
 
 def documents() -> list[Path]:
-    return [Path(settings.BASE_DIR, "README.md"), *sorted(Path(settings.BASE_DIR, "docs").glob("*.md"))]
+    return [Path(settings.BASE_DIR, "README.md"), *sorted(Path(settings.BASE_DIR, "docs").rglob("*.md"))]
 
 
+@pytest.mark.product
 def test_the_table_of_the_manual_lists_places_and_tabs() -> None:
     text = Path(settings.BASE_DIR, "docs", "manager.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]*?) ?\|$", text.partition("## Where things are")[2], re.MULTILINE))
@@ -128,7 +130,8 @@ def test_the_table_of_the_manual_lists_places_and_tabs() -> None:
     assert f"tabs of its own: {', '.join(str(tab.label) for _, tab in tabs_of(ENTRY))}." in text
 
 
-@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+@pytest.mark.product
+@each_case("path", documents(), ids=lambda path: path.name)
 def test_documentation_calls_pages_by_their_names(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     named = {name.strip("*") for guide in guides() for name in guide.pages.split(", ")}

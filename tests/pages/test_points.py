@@ -21,5 +21,5 @@ def test_points_are_explained_on_each_page_that_has_them(grid: Grid, client: Cli
             n_pages += 1
             if SAID not in text and not page.has('[popovertarget="term-points"]'):
                 unexplained[route] = text[max(word.start() - 60, 0) : word.end()]
-    assert n_pages >= 5
+    assert n_pages >= 3
     assert unexplained == {}

@@ -1,4 +1,4 @@
-"""Each claim of docs/papers.md has mutations of the code, which can be made.
+"""Each claim of docs/appendices/papers.md has mutations of the code, which can be made.
 
 `python -m tests.papers.mutations` makes them, and fails if the claim's tests don't: about half an hour on two cores.
 """
@@ -12,6 +12,7 @@ import pytest
 
 from apps.core.code_paths import REPOSITORY
 from docsite.papers.claims import CLAIMS
+from tests.each_case import each_case
 from tests.papers.mutations.__main__ import Outcome
 from tests.papers.mutations.mutation import Mutation
 from tests.papers.mutations.table import MUTATIONS
@@ -22,7 +23,7 @@ def test_each_claim_with_tests_has_mutations() -> None:
     assert all(MUTATIONS.values())
 
 
-@pytest.mark.parametrize("claim", MUTATIONS)
+@each_case("claim", MUTATIONS)
 def test_each_mutation_changes_one_place_of_the_product(claim: str) -> None:
     for mutation in MUTATIONS[claim]:
         assert not mutation.path.startswith(("tests/", "docs/"))

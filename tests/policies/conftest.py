@@ -4,39 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.grants import make_grant
-from tests.instants import AT
 from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
-
-GRID = {
-    "root": {
-        "name": "grid",
-        "children": [
-            {
-                "name": "physics",
-                "kind": "vo",
-                "shares": 30,
-                "children": [
-                    {"name": "alice", "kind": "user", "shares": 1},
-                    {"name": "bob", "kind": "user", "shares": 3},
-                ],
-            },
-            {
-                "name": "biology",
-                "kind": "vo",
-                "shares": 50,
-                "children": [{"name": "lab", "kind": "group", "children": []}],
-            },
-            {"name": "reserve", "kind": "reserve", "shares": 20},
-        ],
-    }
-}
 
 
 def person(name: str, *, is_admin: bool = False) -> Actor:
@@ -44,10 +18,8 @@ def person(name: str, *, is_admin: bool = False) -> Actor:
 
 
 @pytest.fixture
-def policy(db: None) -> Policy:
-    services.make_policy(slug="grid", name="Grid", at=AT, actor=COMMAND)
-    services.publish_document(policy_slug="grid", document=GRID, reason="The start.", at=AT, actor=COMMAND)
-    return Policy.objects.get(slug="grid")
+def policy(published_policy: Policy) -> Policy:
+    return published_policy
 
 
 @pytest.fixture

@@ -212,7 +212,7 @@ def test_paths_are_resolved_only_if_visible(policy: Policy, bob: Actor, charlie:
 def test_a_page_has_a_search_limit_and_a_cursor_to_continue(
     alice: Actor, bob: Actor, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.audit_reading._MOST_CHECKED", 200)
+    monkeypatch.setattr("apps.policies.audit_reading._MOST_ROWS_CHECKED", 200)
     publish(policy, edit("/physics/bob", 5), actor=alice, reason="long ago")
     for n in range(250):
         audit.record(actor=alice, verb="recompute.requested", at=AT, policy_slug="grid", reason=str(n))

@@ -24,6 +24,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import merge_document
 from apps.policies.tree.names import MAX_DEPTH
 from apps.policies.tree.stored import load_tree
+from tests.each_case import each_case
 from tests.instants import AT
 
 # Written in a file as they are; none of them may become a name.
@@ -99,12 +100,13 @@ def named(format: str, name: str) -> tuple[str, str]:
         "sacctmgr": (f"{HEAD}User - '{name}':Fairshare=2\n", "line 5"),
         "sacctmgr-script": (script, "line 2"),
         "ge": (nodes, "line 12"),
+        "htcondor": (f"GROUP_NAMES = physics, physics.{name}\n", "line 1"),
     }
     return files[format]
 
 
-@pytest.mark.parametrize("format", list(FORMATS))
-@pytest.mark.parametrize("case", list(NAMES))
+@each_case("format", list(FORMATS))
+@each_case("case", list(NAMES))
 @pytest.mark.usefixtures("untouched")
 def test_confusable_names_are_rejected_in_every_format(format: str, case: str) -> None:
     name, mark = NAMES[case]
@@ -128,6 +130,8 @@ def deep(format: str) -> str:
         return NODE.format(0, "Root", 1) + "".join(
             NODE.format(n, f"l{n}", "NONE" if n == levels[-1] else n + 1) for n in levels
         )
+    if format == "htcondor":
+        return "GROUP_NAMES = " + ", ".join(".".join(f"l{n}" for n in levels[:most]) for most in levels) + "\n"
     lines = "".join(f"{'  ' * n}children:\n{'  ' * n}- name: l{n}\n" for n in levels)
     if format == "yaml":
         return f"root:\n  name: grid\n{lines}"
@@ -221,7 +225,7 @@ FILES: dict[str, tuple[str, str | bytes, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", list(FILES))
+@each_case("case", list(FILES))
 @pytest.mark.usefixtures("untouched")
 def test_bad_files_are_refused_with_line_path_and_remedy(case: str) -> None:
     format, content, words = FILES[case]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from apps.core.errors import Invalid
 from apps.policies.settings import PolicySettings
+from tests.each_case import each_case
 
 
 def test_default_settings_round_trip() -> None:
@@ -46,12 +48,22 @@ def test_decay_functions_of_schedulers_have_their_own_parameters() -> None:
     assert pbs.window == {**plain, "aging": "pbs", "decay_time_s": 3600.0, "decay_factor": 0.5, "phase_s": 0.0}
 
 
+def test_a_window_has_resets_only_where_they_are_set() -> None:
+    assert "reset" not in PolicySettings().window
+    yearly = PolicySettings.from_json({"window": {"reset": "yearly"}})
+    assert (yearly.window["reset"], yearly.window["reset_zone"]) == ("yearly", settings.TIME_ZONE)
+    assert PolicySettings.from_json(yearly.to_json()) == yearly
+    moved = PolicySettings.from_json({"window": {"reset_zone": "Asia/Tokyo", "length_s": None}}, base=yearly)
+    assert (moved.window["reset"], moved.window["reset_zone"]) == ("yearly", "Asia/Tokyo")
+    assert PolicySettings.from_json({"window": {"reset": None, "length_s": 7_776_000}}, base=moved) == PolicySettings()
+
+
 def test_settings_share_no_mutable_values() -> None:
     PolicySettings().window["length_s"] = 1
     assert PolicySettings().window["length_s"] == 7_776_000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "where"),
     [
         ({"colour": 1}, "settings.colour"),
@@ -68,6 +80,11 @@ def test_settings_share_no_mutable_values() -> None:
         ({"window": {"aging": "pbs", "decay_factor": 2}}, "settings.window.decay_factor"),
         ({"window": {"aging": "flux", "periods": 10**400}}, "settings.window.periods"),
         ({"window": {"aging": "slurm", "hist_hours": 5}}, "settings.window.hist_hours"),
+        ({"window": {"reset": "hourly"}}, "settings.window.reset"),
+        ({"window": {"reset": ["daily"]}}, "settings.window.reset"),
+        ({"window": {"reset": "daily", "reset_zone": "Mars/Base"}}, "settings.window.reset_zone"),
+        ({"window": {"reset": "daily", "reset_zone": "../../etc/passwd"}}, "settings.window.reset_zone"),
+        ({"window": {"reset": "daily", "reset_zone": 5}}, "settings.window.reset_zone"),
         ({"metric": {"weights": {"cpu_s": 0}}}, "settings.metric.weights"),
         ({"metric": {"weights": {"coffee": 1}}}, "settings.metric.weights.coffee"),
         ({"metric": {"weights": {"cpu_s": float("nan")}}}, "settings.metric.weights.cpu_s"),

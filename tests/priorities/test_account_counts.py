@@ -109,7 +109,7 @@ def test_nothing_is_kept_of_a_transaction_that_is_rolled_back(site: Site) -> Non
 
 def test_more_accounts_than_memory_is_for_are_counted_each_time(site: Site) -> None:
     counts = AccountCounts()
-    with patch.object(counts_module, "_MOST_KEPT", 1):
+    with patch.object(counts_module, "_MOST_KEPT_ACCOUNTS", 1):
         for _ in range(2):
             assert counts.count(ids()) == sums_of_buckets()
             assert len(counts._account) == 0

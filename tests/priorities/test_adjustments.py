@@ -87,7 +87,7 @@ def test_the_list_shows_current_effect_and_author(site: Site, as_eva: Actor) -> 
     adjust(site, "/physics/alice", -8, ago=timedelta(hours=3), note="b-cn0417")
     site.recompute()
     (line,), following = list_adjustments(policy_slug=site.slug, actor=as_eva)
-    assert (line.path, line.counted, line.is_active, line.may_revoke) == ("/physics/alice", -2 * HOUR_S, True, True)
+    assert (line.path, line.usage, line.is_active, line.may_revoke) == ("/physics/alice", -2 * HOUR_S, True, True)
     assert (line.adjustment.author_name, line.adjustment.reason, line.adjustment.note) == (
         "system",
         "Node failure.",
@@ -103,7 +103,7 @@ def test_a_revoked_adjustment_stays_listed_without_effect(site: Site, as_eva: Ac
     publish_operations(policy_slug=site.slug, operations=[revoke], reason="A mistake.", at=AS_OF, actor=COMMAND)
     site.recompute()
     (line,), _ = list_adjustments(policy_slug=site.slug, actor=as_eva)
-    assert (line.is_active, line.counted) == (False, 0.0)
+    assert (line.is_active, line.usage) == (False, 0.0)
     assert list_adjustments(policy_slug=site.slug, with_revoked=False, actor=as_eva)[0] == []
     assert get_entry_page(policy_slug=site.slug, uid=UUID(entry), actor=as_eva).entry.adjusted == 0.0
 
@@ -165,7 +165,7 @@ def test_an_adjustment_of_an_entry_that_is_gone_is_listed_for_those_who_see_ever
     site.recompute()
     assert store.newest(site.slug).corrections == {}
     (line,), _ = list_adjustments(policy_slug=site.slug, actor=as_eva)
-    assert line.counted == 0
+    assert line.usage == 0
     Policy.objects.update(visibility="path")
     carol = Actor(user=User.objects.create_user("carol"), via="page")
     assert list_adjustments(policy_slug=site.slug, actor=carol) == ([], None)

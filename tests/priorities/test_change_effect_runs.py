@@ -45,7 +45,7 @@ def computed(site: Site) -> Site:
 
 @pytest.fixture
 def large(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES_AT_ONCE", 3)
     return computed
 
 

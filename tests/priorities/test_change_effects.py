@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from apps.accounts.actor import SYSTEM
+from apps.priorities import change_effects
 from apps.priorities.change_effects import simulate_operations
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import store
@@ -47,3 +49,32 @@ def test_moves_of_what_was_published_last_are_not_those_of_the_next_change(make_
     store.poll()
     assert back == _moves(site, "/physics", 1)
     assert [each["entry"] for each in back] == [each["entry"] for each in swapping]
+
+
+def test_moves_of_a_large_tree_are_computed_once_until_what_they_follow_from_changes(
+    make_site: Callable[..., Site],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = make_site()
+    site.publish(_with_shares(physics=1, biology=1))
+    site.map()
+    site.job("alice", "physics", 10)
+    site.job("carol", "biology", 5)
+    site.recompute()
+    store.poll()
+    small = [_moves(site, "/physics", shares) for shares in (9, 2)]
+    monkeypatch.setattr(change_effects, "_MANY_ENTRIES", 1)
+    with patch.object(change_effects, "_simulate", wraps=change_effects._simulate) as simulate:
+        assert [_moves(site, "/physics", shares) for shares in (9, 2, 9, 2)] == [*small, *small]
+        assert simulate.call_count == 2
+        site.job("carol", "biology", 500)
+        site.recompute()
+        store.poll()
+        assert _moves(site, "/physics", 9) != small[0]
+        assert simulate.call_count == 3
+        site.publish(_with_shares(physics=9, biology=1))
+        assert _moves(site, "/physics", 9) == []
+        assert simulate.call_count == 4
+    view = open_view(policy_slug=site.slug, actor=SYSTEM)
+    entry = str(view.tree.uuid(1))
+    assert simulate_operations(view, [{"op": "set_shares", "entry": entry, "shares": 10**30}]) is None

@@ -13,8 +13,8 @@ from apps.accounts.models import User
 from apps.core.errors import NotFound
 from apps.policies.tree.stored import load_tree
 from apps.priorities.charges import get_charge, list_charges, list_newest_charges
-from apps.priorities.metering import site_factors
 from apps.priorities.serving import store
+from apps.priorities.usage_factors import site_factors
 from apps.usage.models import Overlap, Record
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -68,9 +68,7 @@ def test_charges_of_my_jobs_add_up_to_my_usage(busy: Site, as_alice: Actor) -> N
     assert len(page.jobs) == 4
     assert {job.path for job in page.jobs} == {"/physics/alice"}
     assert page.as_of == store.newest(busy.slug).as_of
-    assert sum(job.counted_local or 0.0 for job in page.jobs) == pytest.approx(
-        _usage(busy, "/physics/alice"), rel=1e-12
-    )
+    assert sum(job.usage_local or 0.0 for job in page.jobs) == pytest.approx(_usage(busy, "/physics/alice"), rel=1e-12)
 
 
 def test_the_newest_jobs_are_sorted_by_start_time(busy: Site, as_alice: Actor) -> None:
@@ -148,7 +146,7 @@ def test_a_self_scoped_token_reads_own_charges_and_a_limited_one_none(busy: Site
 def test_an_unmapped_account_is_charged(busy: Site, as_eva: Actor) -> None:
     busy.job("zoe", "strangers", 2)
     found = list_charges(policy_slug=busy.slug, account="zoe", actor=as_eva).jobs
-    assert [(job.path, job.charge.run_s) for job in found] == [("", 3600)]
+    assert [(job.path, job.charge.run_s) for job in found] == [(None, 3600)]
 
 
 def test_held_hours_are_listed_and_count_nothing(busy: Site, as_eva: Actor) -> None:
@@ -172,8 +170,8 @@ def test_jobs_of_another_site_count_in_the_global_scope_only(busy: Site, as_eva:
     busy.source.origin = "elsewhere"
     busy.source.save()
     job = list_charges(policy_slug=busy.slug, account="bob", actor=as_eva).jobs[0]
-    assert job.counted_local is None
-    assert job.counted_global > 0
+    assert job.usage_local is None
+    assert job.usage_global > 0
 
 
 def test_usage_loaded_without_a_site_is_not_counted_as_another_site() -> None:

@@ -17,7 +17,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities import delivered_usage as delivered_by_site
 from apps.priorities.delivered_usage import BySite, load_by_site, load_delivered
 from apps.usage import account_sums
-from apps.usage.account_sums import AccountSums, Piece, Span, first_full_hour
+from apps.usage.account_sums import AccountSums, Measure, Piece, Span, first_full_hour
 from apps.usage.models import Source
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.services import NewSource, make_source
@@ -54,9 +54,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
     really = account_sums._read
     found: list[Span] = []
 
-    def noted(batch: Sequence[Span], **how: bool) -> Iterator[tuple[Span, Piece]]:
+    def noted(batch: Sequence[Span], measure: Measure, **how: bool) -> Iterator[tuple[Span, Piece]]:
         found.extend(batch)
-        return really(batch, **how)
+        return really(batch, measure, **how)
 
     monkeypatch.setattr(account_sums, "_read", noted)
     return found
@@ -231,8 +231,8 @@ def test_undone_usage_is_never_cached(world: Site, read: list[Span]) -> None:
 def test_the_cache_is_bounded_and_the_rest_is_read_again(
     world: Site, read: list[Span], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(account_sums, "_MOST_BYTES", most)
-    monkeypatch.setattr(delivered_by_site, "_MOST_BYTES", most)
+    monkeypatch.setattr(account_sums, "_MOST_ACCOUNT_SUM_BYTES", most)
+    monkeypatch.setattr(delivered_by_site, "_MOST_DELIVERED_BYTES", most)
     monkeypatch.setattr(delivered_by_site, "_cache", delivered_by_site._Cache())
     for days in (75, 40, 75, 10):
         found = ask(world, window=days * DAY)

@@ -16,14 +16,14 @@ from apps.priorities.job_charge import JobCharge, JobFacts, charge_of
 from apps.priorities.metering import (
     APPROACHES,
     AccountUsage,
-    JobClassRow,
     RecordedUsage,
     SourceRow,
     usage_of_accounts,
     usage_of_scope,
     window_of,
 )
-from apps.usage import buckets
+from apps.priorities.usage_factors import JobClassRow
+from apps.usage import bucket_deltas
 from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples
 from tests.oracles import job_charge as oracle
@@ -143,8 +143,8 @@ def _accounts(jobs: list[oracle.Job], policy: PolicySettings) -> AccountUsage:
     for job in (job for job in jobs if job.state == "finished"):
         one = np.ones(1)
         rates = job.rates
-        delta = buckets.compute_delta(
-            buckets.FinishedRecords(
+        delta = bucket_deltas.compute_delta(
+            bucket_deltas.FinishedRecords(
                 np.ones(1, np.int64),
                 np.ones(1, np.int64),
                 np.zeros(1, np.int64),
@@ -159,7 +159,7 @@ def _accounts(jobs: list[oracle.Job], policy: PolicySettings) -> AccountUsage:
                 one * rates["billing"],
             )
         )
-        for hour, amounts in zip(delta.hour.tolist(), (delta.amounts / buckets.QUANTA).tolist(), strict=True):
+        for hour, amounts in zip(delta.hour.tolist(), (delta.amounts / bucket_deltas.QUANTA).tolist(), strict=True):
             place = USERS.index(job.user) + 1, ids[job.source], _class_id(job), hour * HOUR, SITES.index(job.site) + 1
             keys.append(place)
             for name, amount in zip(names, amounts, strict=False):
@@ -193,7 +193,7 @@ def _opened(jobs: list[oracle.Job], ids: dict[str, int]) -> OpenRecords:
     names = ("cpus", "gpus", "mem_gb", "nodes", "billing")
     rates = {
         name: column(np.float64, [job.rates[resource] for job in rows])
-        for name, resource in zip(names, buckets.RESOURCES, strict=True)
+        for name, resource in zip(names, bucket_deltas.RESOURCES, strict=True)
     }
     return OpenRecords(
         account_id=column(np.int64, [USERS.index(job.user) + 1 for job in rows]),
@@ -214,22 +214,22 @@ def test_a_charge_agrees_with_its_oracle(job: oracle.Job, policy: PolicySettings
     charge = _charge(job, policy)
     for approach in APPROACHES:
         wanted = oracle.counted(job, policy.to_json(), AS_OF, approach)
-        assert charge.counted(approach) == pytest.approx(wanted, rel=1e-12, abs=1e-9)
+        assert charge.usage(approach) == pytest.approx(wanted, rel=1e-12, abs=1e-9)
 
 
 @examples(200)
 @given(_jobs, _policies)
 def test_the_shown_calculation_adds_up(job: oracle.Job, policy: PolicySettings) -> None:
     charge = _charge(job, policy)
-    weighed = sum(line.weighed for line in charge.lines)
-    assert all(line.amount_s * line.weight == line.weighed for line in charge.lines)
-    assert charge.charged == pytest.approx(weighed * charge.class_factor * charge.site_factor, rel=1e-12, abs=1e-9)
+    weighted = sum(line.weighted for line in charge.resources)
+    assert all(line.amount_s * line.weight == line.weighted for line in charge.resources)
+    assert charge.charged == pytest.approx(weighted * charge.class_factor * charge.site_factor, rel=1e-12, abs=1e-9)
     assert sum(hour.charged for hour in charge.hours) == pytest.approx(charge.charged, rel=1e-12, abs=1e-9)
-    assert sum(hour.counted for hour in charge.hours) == pytest.approx(charge.active, rel=1e-12, abs=1e-9)
+    assert sum(hour.usage for hour in charge.hours) == pytest.approx(charge.active, rel=1e-12, abs=1e-9)
     assert math.prod([rule["factor"] for rule in charge.class_rules]) == pytest.approx(charge.class_factor)
     assert charge.requested_left_s >= 0
     assert charge.predictive == pytest.approx(charge.active + charge.predicted)
-    assert all((hour.counted > 0) <= (hour.why == "counts") for hour in charge.hours)
+    assert all((hour.usage > 0) <= (hour.why == "counts") for hour in charge.hours)
 
 
 @examples(150)
@@ -250,9 +250,7 @@ def test_usage_of_accounts_is_the_sum_of_their_charges(
         assert used[at] == pytest.approx(wanted, rel=1e-11, abs=1e-9)
         mine = [job for job in jobs if job.user == user and (scope == "global" or not job.origin)]
         mine = [job for job in mine if not narrowed or job.source in narrowed]
-        assert used[at] == pytest.approx(
-            sum(_charge(job, policy).counted(approach) for job in mine), rel=1e-11, abs=1e-9
-        )
+        assert used[at] == pytest.approx(sum(_charge(job, policy).usage(approach) for job in mine), rel=1e-11, abs=1e-9)
         assert accounts.demand_core_s[at] == oracle.demand_core_s(jobs, user)
         assert accounts.has_demand[at] == any(job.user == user and job.state != "finished" for job in jobs)
 
@@ -269,7 +267,7 @@ def _job(**more: Any) -> oracle.Job:
         "finished",
         AS_OF - 7_200,
         AS_OF - 3_600,
-        dict.fromkeys(buckets.RESOURCES, 0.0) | {"cpu_s": 1.0},
+        dict.fromkeys(bucket_deltas.RESOURCES, 0.0) | {"cpu_s": 1.0},
         None,
     )
     return replace(plain, **more)
@@ -282,7 +280,7 @@ def _plain(**more: Any) -> PolicySettings:
 def test_an_hour_counts_completely_once_it_has_begun() -> None:
     this_hour = AS_OF - 1_200
     spanning = _charge(_job(start=this_hour - HOUR, end=this_hour + 2 * HOUR), _plain())
-    assert [(hour.why, hour.counted) for hour in spanning.hours] == [("counts", 3600), ("counts", 3600), ("after", 0)]
+    assert [(hour.why, hour.usage) for hour in spanning.hours] == [("counts", 3600), ("counts", 3600), ("after", 0)]
     assert spanning.historical == 7_200  # the hour that contains the instant, whole; nothing of the next one
     assert _charge(_job(start=AS_OF + 10_000, end=AS_OF + 20_000), _plain()).active == 0
     edge = AS_OF - 1_200 + HOUR  # as if the instant were on the hour
@@ -314,9 +312,9 @@ def test_running_jobs_count_to_the_second_and_never_negatively() -> None:
 def test_zero_factors_and_weights_count_nothing_with_a_reason() -> None:
     free = _charge(_job(qos="debug", queue="batch"), _plain(metric={"class_factors": [{"qos": "debug", "factor": 0}]}))
     assert (free.charged, free.class_factor, len(free.class_rules)) == (0, 0, 1)
-    assert free.lines[0].weighed == 3_600
+    assert free.resources[0].weighted == 3_600
     gpu = _charge(_job(), _plain(metric={"weights": {"gpu_s": 1}}))
-    assert (gpu.active, [line.resource for line in gpu.lines]) == (0, ["cpu_s", "gpu_s"])
+    assert (gpu.active, [line.resource for line in gpu.resources]) == (0, ["cpu_s", "gpu_s"])
 
 
 def test_all_matching_factors_of_a_job_are_multiplied() -> None:

@@ -13,8 +13,9 @@ from apps.accounts.actor import COMMAND
 from apps.engine.slurm_charge import PeriodCharge
 from apps.policies.settings import PolicySettings
 from apps.priorities.charges import charge_of_job
-from apps.priorities.metering import JobClassRow, RecordedUsage, SourceRow, usage_of_accounts, window_of
+from apps.priorities.metering import RecordedUsage, SourceRow, usage_of_accounts, window_of
 from apps.priorities.own_times import load_ended
+from apps.priorities.usage_factors import JobClassRow
 from apps.usage import own_times
 from apps.usage.arrays import load_open_records, load_usage
 from apps.usage.models import JobClass, Overlap, Record, Source
@@ -82,7 +83,7 @@ def charged(settings: PolicySettings = SETTINGS) -> dict[str, float]:
     found: dict[str, float] = {}
     for record in Record.objects.select_related("account", "job_class", "source"):
         charge = charge_of_job(settings, record, AT)
-        assert charge.active == pytest.approx(sum(line.counted for line in charge.hours))
+        assert charge.active == pytest.approx(sum(line.usage for line in charge.hours))
         found[record.account.user_name] = found.get(record.account.user_name, 0.0) + charge.active
     return found
 
@@ -110,7 +111,7 @@ def test_hours_count_where_records_cannot(jobs: Source, why: str, monkeypatch: p
         span = {"from_at": ago(180).replace(minute=0), "to_at": ago(60).replace(minute=0)}
         Overlap.objects.create(site="", kept=other, held=jobs, found_at=AT, **span)
     elif why == "many":
-        monkeypatch.setattr(own_times, "MOST_RECORDS", 1)
+        monkeypatch.setattr(own_times, "MOST_TIMED_RECORDS", 1)
     else:
         Source.objects.update(kind=Source.Kind.PEER)
     assert usage(jobs) == pytest.approx(charged(), rel=ROUNDED)

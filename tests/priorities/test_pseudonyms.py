@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from apps.accounts.account_ids import pseudonym_of
+from apps.accounts.account_keys import pseudonym_of
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent
 from apps.core.errors import Invalid, NotAllowed, NotFound

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
@@ -17,7 +17,8 @@ from apps.priorities.rank_effect import RankMoves, rank_effect, rank_effect_of_d
 from apps.priorities.selectors.draft import DraftView, open_draft_view
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import store
-from apps.web.rank_moves import change_text, places_of
+from apps.web.texts.rank_moves import change_text, places_of
+from tests.examples import examples
 from tests.priority_site import AS_OF, Site
 
 pytestmark = pytest.mark.django_db
@@ -144,7 +145,7 @@ def test_places_are_exact_where_all_move_alike(moves: RankMoves | None, directio
     assert places_of(moves) == (direction, text, phrase)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
+@examples(20, suppress=[HealthCheck.function_scoped_fixture])
 @given(shares=st.floats(0.01, 1e6))
 def test_places_of_all_leaves_agree_with_the_number_that_moved(site: Site, shares: float) -> None:
     view = open_view(policy_slug=site.slug, actor=COMMAND)

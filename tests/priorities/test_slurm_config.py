@@ -36,7 +36,7 @@ def of(golden_dir: Path, name: str) -> SlurmConfig:
         (
             "depth-oblivious",
             {"name": "slurm-depth-oblivious", "damping_factor": 3},
-            {"aging": "none", "length_s": None},
+            {"aging": "none", "length_s": None, "reset": "monthly", "reset_zone": "UTC"},
             {"billing": 1.0},
         ),
         (
@@ -61,7 +61,7 @@ def test_real_configurations_become_settings(
     active = {"local": "active", "global": "active"}
     if window["aging"] == "slurm":
         boot_at = datetime.fromisoformat(config_value(golden_dir, name, "BOOT_TIME"))
-        window = {**window, "phase_s": (boot_at.minute * 60 + boot_at.second + 1) % window["calc_period_s"]}
+        window = {**window, "phase_s": (boot_at.minute * 60 + boot_at.second) % window["calc_period_s"] + 1}
     expected = {"algorithm": algorithm, "window": window, "metric": {"weights": weights}, "approach": active}
     assert found.settings == expected
     read = PolicySettings.from_json(found.settings)
@@ -76,7 +76,7 @@ def test_every_relevant_line_shows_its_setting(golden_dir: Path) -> None:
     assert found["TRESBillingWeights (batch)"].value == "CPU=1.0,Mem=0.25G"
     assert found["PriorityDecayHalfLife"].value == "00:00:00"
     lost = {name for name, line in found.items() if not line.is_carried}
-    assert lost == {"PriorityUsageResetPeriod", "AccountingStorageEnforce", "PriorityWeightFairShare", "UsageFactor"}
+    assert lost == {"AccountingStorageEnforce", "PriorityWeightFairShare", "UsageFactor"}
     assert all(line.meaning for line in found.values())
     assert not {line.name: line for line in of(golden_dir, "basic").lines}["PriorityType"].is_carried
 
@@ -115,6 +115,16 @@ def test_flags_and_version_choose_the_algorithm(flags: str, version: str, name: 
 def test_slurm_times_are_parsed(text: str, seconds: int) -> None:
     window = read_slurm_config(f"{BASE}PriorityDecayHalfLife={text}\nPriorityCalcPeriod={text}\n").settings["window"]
     assert (window["half_life_s"], window["calc_period_s"]) == (seconds, seconds)
+
+
+@pytest.mark.parametrize("period", ["NONE", "DAILY", "Weekly", "MONTHLY", "QUARTERLY", "YEARLY", "NOW"])
+def test_resets_of_usage_become_those_of_the_window_but_for_one_at_the_start(period: str) -> None:
+    read = read_slurm_config(f"{BASE}PriorityUsageResetPeriod = {period}\n")
+    reset = None if period in ("NONE", "NOW") else period.lower()
+    assert read.settings["window"].get("reset") == reset
+    lines = {line.name: line.is_carried for line in read.lines}
+    assert lines.get("PriorityUsageResetPeriod") == (None if period == "NONE" else reset is not None)
+    assert PolicySettings.from_json(read.settings).window.get("reset_zone") == (reset and "UTC")
 
 
 def test_without_weights_cpu_seconds_count_and_with_them_billing() -> None:
@@ -298,6 +308,8 @@ def test_two_options_in_one_line_are_refused_as_slurm_refuses_them() -> None:
     ("boot", "period", "phase_s"),
     [
         ("2026-11-26T18:01:55", "00:05:00", 116),
+        ("2026-11-26T17:59:59", "00:05:00", 300),
+        ("1795715999", "00:05:00", 300),
         ("1795716704", "00:05:00", 1_795_716_705 % 300),
         ("1795716704", "00:07:00", 1_795_716_705 % 420),
         ("2026-11-26T18:01:55", "00:07:00", 0),  # its zone would matter

@@ -33,12 +33,12 @@ def test_the_days_asked_for_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     asked: list[int] = []
     monkeypatch.setattr(settled, "_amounts", lambda _policy, snapshot: asked.append(snapshot.snapshot_id))
     policy: Any = None
-    memory, n = settled._AmountsCache(), settled._MOST_CACHED + 3
+    memory, n = settled._AmountsCache(), settled._MOST_CACHED_SIGHTS + 3
     for number in (*range(n), n - 1, 0):
         day: Any = SimpleNamespace(snapshot_id=number, computed_at=AT, tree=SimpleNamespace(digest="a"))
         memory.of(policy, day)
     assert asked == [*range(n), n - 1, 0]
-    assert len(memory._known) == settled._MOST_CACHED
+    assert len(memory._known) == settled._MOST_CACHED_SIGHTS
 
 
 def test_caches_are_cleared_between_databases() -> None:

@@ -18,6 +18,7 @@ from django.conf import LazySettings
 from django.test import Client
 
 from apps.priorities.models import Snapshot
+from apps.priorities.sentences import numbers
 from apps.priorities.serving import store
 from apps.web.shell import presentation
 from tests.instants import AT
@@ -70,8 +71,8 @@ def marks(name: str) -> set[str]:
         if i and values.actual[i] < 1:
             for share in (values.actual[i], snapshot.actual_global[i], values.priority[i]):
                 found.add(_digits(abs(share)))
-            found |= {presentation.percent(float(values.actual[i]), decimals=n) for n in (1, 4)}
-            found |= {presentation.percent(float(snapshot.actual_global[i]), decimals=n) for n in (1, 4)}
+            found |= {numbers.percent(float(values.actual[i]), decimals=n) for n in (1, 4)}
+            found |= {numbers.percent(float(snapshot.actual_global[i]), decimals=n) for n in (1, 4)}
     if name in JOBS:
         _, cores, run_s, _ = JOBS[name]
         found |= {str(cores * run_s), presentation.core_hours(cores * run_s), f"{cores * run_s / 3600:.6g}"}

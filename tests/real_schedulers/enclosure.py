@@ -1,4 +1,4 @@
-"""A place for daemons of a scheduler: own users, ports, host name and process tree, which end with the test process.
+"""A place for daemons of a scheduler: own users, ports, host name, /tmp and processes, which end with the test process.
 
 Linux namespaces in place of users in /etc/passwd and free ports: nothing of the machine is changed, several sites run
 side by side, all commands print the same names everywhere, and the kernel ends every process of the site when its first
@@ -24,6 +24,9 @@ import pytest
 HOST = "head1"
 ADDRESS = "10.11.12.1"
 HOME = "/srv"  # the site's folder, as its processes see it; there on every Debian, open to every user
+# The site's own: programs name files there by their PID, which another site's program of the same name has, too. A
+# MariaDB that starts removes the temporary tables of every other.
+TEMPORARY = "/tmp"
 FIRST_UID = 20_001
 _PR_SET_PDEATHSIG = 1
 _NAMESPACES = ("--mount", "--net", "--uts")  # of commands; daemons are in the PID namespace, too
@@ -33,13 +36,21 @@ _libc = ctypes.CDLL(None)
 class Enclosure:
     """Runs daemons and commands; `folder` is HOME inside."""
 
-    def __init__(self, folder: Path, users: Sequence[str], binds: Mapping[str, str] | None = None) -> None:
-        """binds: further folders by where they appear inside."""
+    def __init__(
+        self, folder: Path, users: Sequence[str], binds: Mapping[str, str] | None = None, root: Path | None = None
+    ) -> None:
+        """binds: further folders by where they appear inside. root: of another Debian, in place of the machine's."""
+        self.root = root or Path("/")
         self.folder, self.users = folder, {name: FIRST_UID + i for i, name in enumerate(users)}
         folder.chmod(0o755)
         self._process = _first_process()
-        mounts = [*self._names(), *((source, target) for target, source in (binds or {}).items()), (str(folder), HOME)]
-        self._ask({"host": HOST, "address": ADDRESS, "binds": mounts})
+        temporary = folder / "tmp"
+        temporary.mkdir()
+        temporary.chmod(0o1777)
+        further = [(source, target) for target, source in (binds or {}).items()]
+        last = [(str(folder), HOME), (str(temporary), TEMPORARY)]  # hides where the others may be
+        binding = [*self._names(), *further, *last]
+        self._ask({"host": HOST, "address": ADDRESS, "binds": binding, "root": str(root or "")})
         # The first process is the one child of `unshare`.
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         self.pid = int(children.read_text().split()[0])
@@ -49,8 +60,8 @@ class Enclosure:
         people = "".join(f"{name}:x:{uid}:{uid}::/tmp:/bin/sh\n" for name, uid in self.users.items())
         groups = "".join(f"{name}:x:{uid}:\n" for name, uid in self.users.items())
         contents = {
-            "/etc/passwd": Path("/etc/passwd").read_text() + people,
-            "/etc/group": Path("/etc/group").read_text() + groups,
+            "/etc/passwd": (self.root / "etc/passwd").read_text() + people,
+            "/etc/group": (self.root / "etc/group").read_text() + groups,
             "/etc/hosts": f"127.0.0.1 localhost\n{ADDRESS} {HOST}\n",
             "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
         }
@@ -58,7 +69,11 @@ class Enclosure:
         etc.mkdir()
         for target, text in contents.items():
             (etc / Path(target).name).write_text(text)
-        return [(str(etc / Path(target).name), target) for target in contents if Path(target).exists()]
+        return [
+            (str(etc / Path(target).name), target)
+            for target in contents
+            if (self.root / target[1:]).exists() or self.root != Path("/")
+        ]
 
     def close(self) -> None:
         """Every process of the site is gone afterwards."""
@@ -72,9 +87,9 @@ class Enclosure:
 
     def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> int:
         """A daemon that stays in the foreground; its output is in `<name>.output`. Returns its PID inside."""
-        log = f"{HOME}/{name}.output"
+        log, environment = f"{HOME}/{name}.output", {"TMPDIR": TEMPORARY, **(env or {})}
         found = self._ask(
-            {"do": "start", "name": name, "argv": list(argv), "env": dict(env or {}), "log": log, "cwd": HOME}
+            {"do": "start", "name": name, "argv": list(argv), "env": environment, "log": log, "cwd": HOME}
         )
         return int(found["pid"])
 
@@ -100,7 +115,13 @@ class Enclosure:
     def inside(self, argv: Sequence[str], user: str | None = None) -> list[str]:
         """The argument list that runs a command in the site from outside, as root or as one of its users."""
         uid = () if user is None else ("--setuid", str(self.users[user]), "--setgid", str(self.users[user]))
-        return ["nsenter", "--target", str(self.pid), *_NAMESPACES, *uid, "--", *argv]
+        place = () if self.root == Path("/") else ("--root", "--wd")
+        return ["nsenter", "--target", str(self.pid), *_NAMESPACES, *place, *uid, "--", *argv]
+
+    def find(self, program: str) -> str | None:
+        """Path of a program as the site sees it."""
+        folders = ("usr/bin", "usr/sbin", "bin", "sbin")
+        return next((f"/{one}/{program}" for one in folders if (self.root / one / program).exists()), None)
 
     def run(
         self,
@@ -112,7 +133,7 @@ class Enclosure:
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.inside(argv, user),
-            env={**os.environ, "LC_ALL": "C.UTF-8", "TZ": "UTC", **(env or {})},
+            env={**os.environ, "LC_ALL": "C.UTF-8", "TZ": "UTC", "TMPDIR": TEMPORARY, **(env or {})},
             input=stdin,
             capture_output=True,
             text=True,
@@ -123,10 +144,10 @@ class Enclosure:
     def write_wrappers(self, folder: Path, commands: Mapping[str, str], env: Mapping[str, str]) -> None:
         """Scripts that run commands in the site, for programs that find them by PATH. commands: path by name."""
         folder.mkdir(exist_ok=True)
-        settings = " ".join(f"{name}={value}" for name, value in env.items())
+        settings = " ".join(f"{name}={value}" for name, value in {"TMPDIR": TEMPORARY, **env}.items())
         for name, path in commands.items():
             script = folder / name
-            call = " ".join(self.inside(["env", settings, path])) if settings else " ".join(self.inside([path]))
+            call = " ".join(self.inside(["env", settings, path]))
             script.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
             script.chmod(0o755)
 
@@ -163,8 +184,10 @@ def require_namespaces() -> None:
 
 
 @contextmanager
-def enclosed(folder: Path, users: Sequence[str], binds: Mapping[str, str] | None = None) -> Iterator[Enclosure]:
-    made = Enclosure(folder, users, binds)
+def enclosed(
+    folder: Path, users: Sequence[str], binds: Mapping[str, str] | None = None, root: Path | None = None
+) -> Iterator[Enclosure]:
+    made = Enclosure(folder, users, binds, root)
     try:
         yield made
     finally:

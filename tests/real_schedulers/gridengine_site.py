@@ -137,6 +137,10 @@ class GridEngineSite:
         program = f"{_TOOLS}/{argv[0]}" if argv[0] in COMMANDS else argv[0]
         return self.enclosure.run(program, *argv[1:], env=_ENV, user=user, stdin=stdin, timeout=timeout)
 
+    def version(self) -> str:
+        """As its own commands say it, e.g. 8.1.9."""
+        return self.attempt("qconf", "-help").stdout.splitlines()[0].split()[-1]
+
     def configure(self, **settings: str | int | float) -> None:
         """Other values in the scheduler's configuration, e.g. weight_ticket=0.5."""
         self._load("-Msconf", _changed(self.run("qconf", "-ssconf"), settings))

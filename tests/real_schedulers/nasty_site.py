@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from tests.real_schedulers.slurm_site import CLUSTER, SlurmSite
@@ -63,6 +64,8 @@ def make_qos_and_tree(site: SlurmSite) -> None:
             site.sacctmgr("add", "qos", name, f"usagefactor={factor}")
     site.load(TREE)
     site.sacctmgr("modify", "cluster", CLUSTER, "set", f"qos={_QOS}")  # loading leaves those of a known cluster
+    if site.release.root:
+        site.restart("slurmctld")  # 24.11 and later: the running one has lost the QOS that they had before
 
 
 def submit_jobs(site: SlurmSite) -> dict[str, str]:
@@ -92,3 +95,25 @@ def submit_jobs(site: SlurmSite) -> dict[str, str]:
     gpus = ("--partition=gpu", "--gres=gpu:1")
     on_gpu = site.submit("ann", "atlas", *long, *gpus, "--mem=999", cpus=1, seconds=3600)
     return {"requeued": requeued, "resized": resized, "running": running, "on_gpu": on_gpu}
+
+
+def change_jobs(site: SlurmSite, jobs: Mapping[str, str]) -> None:
+    time.sleep(20)
+    site.run("scontrol", "requeue", jobs["requeued"])
+    shrink_to_one_node(site, jobs["resized"])
+    site.run("scontrol", "suspend", jobs["running"])
+    time.sleep(5)
+    site.run("scontrol", "resume", jobs["running"])
+
+
+def await_ends(site: SlurmSite) -> None:
+    """Until only the two long jobs of each round are left; a requeued job starts again after two minutes."""
+    ends = time.monotonic() + 300
+    while any(limit != "1:00:00" for limit, *_ in site.queue("%l")):
+        assert time.monotonic() < ends, site.run("squeue")
+        time.sleep(1)
+
+
+def shrink_to_one_node(site: SlurmSite, job: str) -> None:
+    """A running job; later releases refuse the number of nodes that 22.05 takes, and take their names."""
+    site.run("scontrol", "update", f"jobid={job}", "NodeList=node1" if site.release.root else "NumNodes=1")

@@ -1,5 +1,6 @@
 """A real Slurm: MariaDB, munged, slurmdbd, slurmctld, slurmd and slurmrestd of Debian's packages, in an enclosure.
 
+Of the machine, or of the root of a newer Debian (`releases`).
 Paths inside are below /srv (`enclosure.HOME`), ports are Slurm's own. `bin/` holds the commands for programs outside.
 """
 
@@ -22,17 +23,23 @@ from typing import Any
 import pytest
 
 from tests.real_schedulers.enclosure import HOME, HOST, Enclosure, enclosed, require_namespaces
+from tests.real_schedulers.releases import OWN, RELEASES, Release
 
 CLUSTER = "c1"
 USERS = ("ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal")
 DAEMONS = ("mariadbd", "munged", "slurmdbd", "slurmctld", "slurmd", "slurmrestd", "rest_gate")
 COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "sshare")
+SMALL_POOL = "64M"  # memory of MariaDB for its tables
 REST_USER = "slurmrest"  # slurmrestd refuses to run as root
 REST_SOCKET, REST_DOOR = "rest/slurmrestd.socket", "rest/door.socket"
 _AS_REST_USER = ("setpriv", f"--reuid={REST_USER}", f"--regid={REST_USER}", "--clear-groups")
 _ENV = {"SLURM_CONF": f"{HOME}/slurm.conf"}
+TOKEN_KEY = "jwt.key"
+_TOKENS = {"AuthAltTypes": "auth/jwt", "AuthAltParameters": f"jwt_key={HOME}/{TOKEN_KEY}"}
 _PATIENCE_S = 60.0
-_ASSOC_USAGE_VERSION = 38 << 8  # of 22.05's state file
+_NO_SYNC = "--debug-no-sync"  # of MariaDB: a site need not survive a power cut; a cluster is ten tables
+# Not --skip-grant-tables: clients of MariaDB 11.8 refuse a server that can't prove itself by the account.
+_NO_PASSWORD = "--auth-root-authentication-method=normal"
 
 # Shares are Slurm's to reckon; usage counts as soon as a job ends (`limits`), so short jobs are enough.
 SETTINGS: Mapping[str, str] = {
@@ -102,7 +109,7 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePass={HOME}/munge.socket
 """
-_NODES = f"""
+NODES = f"""
 NodeName=node1 NodeHostname={HOST} NodeAddr=127.0.0.1 CPUs=64 RealMemory=1000 State=UNKNOWN
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP
@@ -117,6 +124,9 @@ PartitionName=gpu Nodes=ALL MaxTime=INFINITE State=UP TRESBillingWeights=CPU=0.5
 """
 _SECOND_NODE = "slurmd2"
 _N_GPUS = 4
+ACCOUNTING = "slurm_acct"
+# Not left to slurmdbd: with the client library of MariaDB 11.8.9 it can't go on after it has made one.
+_CREATE = f"CREATE DATABASE {ACCOUNTING}"
 _SLURMDBD_CONF = f"""
 DbdHost=localhost
 AuthType=auth/munge
@@ -125,7 +135,7 @@ SlurmUser=root
 StorageType=accounting_storage/mysql
 StorageHost=127.0.0.1
 StorageUser=root
-StorageLoc=slurm_acct
+StorageLoc={ACCOUNTING}
 LogFile={HOME}/slurmdbd.log
 PidFile={HOME}/slurmdbd.pid
 CommitDelay=1
@@ -135,26 +145,46 @@ CommitDelay=1
 class SlurmSite:
     """Daemons that can be stopped, killed and started one by one, and Slurm's commands as lists of arguments."""
 
-    def __init__(self, enclosure: Enclosure, settings: Mapping[str, str], nodes: str = _NODES) -> None:
-        """nodes: lines of slurm.conf about nodes and partitions."""
+    def __init__(
+        self,
+        enclosure: Enclosure,
+        settings: Mapping[str, str],
+        nodes: str = NODES,
+        release: Release = RELEASES[OWN],
+        *,
+        pool: str = SMALL_POOL,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        """nodes: lines of slurm.conf about nodes and partitions. patience_s: within which a daemon has to answer."""
+        self.release, self._pool, self._patience_s = release, pool, patience_s
         self.enclosure, self.folder, self._nodes = enclosure, enclosure.folder, nodes
         self.bin = self.folder / "bin"
         self._settings = dict(settings)
         self._submitted: set[str] = set()
+        self._takes_tokens = False
+        self.zone = "UTC"  # of daemons, as in the variable TZ; what commands print is in UTC
 
     def begin(self) -> None:
         self._write_files()
-        commands = {name: path for name in COMMANDS if (path := shutil.which(name))}
+        commands = {name: path for name in COMMANDS if (path := self.enclosure.find(name))}
         self.enclosure.write_wrappers(self.bin, commands, {**_ENV, "TZ": "UTC"})
+        self.version = self.run("slurmctld", "-V").split()[-1]  # e.g. 24.11.5
         self._make_database()
         for name in DAEMONS:
             self.start(name)
+            if name == "mariadbd":
+                self.sql(_CREATE)
         if "NodeName=node2" in self._nodes:
             self.start(_SECOND_NODE)
 
     def start(self, name: str) -> None:
         """Start one daemon and wait until it answers."""
-        self.enclosure.start(name, _argv(name), _ENV)
+        env = {**_ENV, "TZ": self.zone}
+        argv = _argv(name, self._pool)
+        if name == "slurmrestd" and self._takes_tokens:
+            argv = [word.replace("rest_auth/local", "rest_auth/jwt") for word in argv]
+            env["SLURM_JWT"] = "daemon"
+        self.enclosure.start(name, argv, env)
         self._await(name, _ANSWERS[name])
 
     def stop(self, name: str) -> None:
@@ -167,14 +197,38 @@ class SlurmSite:
         self.stop(name)
         self.start(name)
 
+    def empty_accounting(self) -> None:
+        """slurmdbd as after its first start: accounts of deleted clusters would be found again, and change commands."""
+        self.stop("slurmdbd")
+        self.sql(f"DROP DATABASE {ACCOUNTING}; {_CREATE}")
+        self.start("slurmdbd")
+
     def configure(self, **settings: str) -> None:
         """Other values in slurm.conf; the controller starts again with them. An empty value removes a line."""
         self._settings.update(settings)
         self._write_files()
         self.restart("slurmctld")
 
+    def take_tokens(self) -> None:
+        """Let slurmrestd take JSON Web Tokens alone, as it does over TCP. The packages of 22.05 can't."""
+        key = self.folder / TOKEN_KEY
+        key.write_bytes(os.urandom(32))
+        key.chmod(0o600)
+        self._takes_tokens = True
+        self._settings.update(_TOKENS)
+        self._write_files()
+        for name in ("slurmdbd", "slurmctld"):
+            self.restart(name)
+        self.stop("slurmrestd")
+        (self.folder / REST_SOCKET).unlink(missing_ok=True)
+        self.start("slurmrestd")
+
+    def token(self, user: str, lifespan_s: int) -> str:
+        """As printed: SLURM_JWT=…"""
+        return self.run("scontrol", "token", f"username={user}", f"lifespan={lifespan_s}").strip()
+
     def _await(self, name: str, answers: Callable[[SlurmSite], bool]) -> None:
-        ends = time.monotonic() + _PATIENCE_S
+        ends = time.monotonic() + self._patience_s
         while not answers(self):
             if not self.enclosure.is_running(name) or time.monotonic() > ends:
                 raise AssertionError(f"{name} doesn't answer: {self.log(name)}")
@@ -191,8 +245,11 @@ class SlurmSite:
             for n in range(_N_GPUS):  # Slurm wants a file for each device
                 (self.folder / f"gpu{n}").touch()
             (self.folder / "gres.conf").write_text(f"Name=gpu File={HOME}/gpu[0-{_N_GPUS - 1}]\n")
+        if self.release.root:
+            (self.folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         dbd = self.folder / "slurmdbd.conf"
-        dbd.write_text(_SLURMDBD_CONF)
+        further = _TOKENS if self._takes_tokens else {}
+        dbd.write_text(_SLURMDBD_CONF + "".join(f"{name}={value}\n" for name, value in further.items()))
         dbd.chmod(0o600)
         for name in ("state", "spool"):
             (self.folder / name).mkdir(exist_ok=True)
@@ -206,8 +263,20 @@ class SlurmSite:
             key.chmod(0o400)
 
     def _make_database(self) -> None:
-        data = f"--datadir={HOME}/mariadb"
-        self.run("mariadb-install-db", "--no-defaults", data, "--user=root", "--skip-test-db", "--skip-name-resolve")
+        asked = (
+            f"--datadir={HOME}/mariadb",
+            "--user=root",
+            "--skip-test-db",
+            "--skip-name-resolve",
+            _NO_SYNC,
+            _NO_PASSWORD,
+        )
+        self.run("mariadb-install-db", "--no-defaults", *asked)
+
+    def sql(self, text: str, timeout: float = 120) -> str:
+        """What MariaDB answers: a line of names, and a line for each row, with tabs between cells."""
+        socket = f"--socket={HOME}/mariadb.socket"
+        return self.run("mariadb", "--no-defaults", socket, f"--execute={text}", timeout=timeout)
 
     def run(self, *argv: str, user: str | None = None, stdin: str = "", timeout: float = 120) -> str:
         """What a command of the site prints; its output is part of the error when it fails."""
@@ -310,13 +379,17 @@ class SlurmSite:
         """
         ids = self.associations()
         self.stop("slurmctld")
-        state = packed_usage({ids[who]: seconds for who, seconds in usage.items()}, at_s=int(time.time()))
-        for name in ("assoc_usage", "assoc_usage.old"):
-            (self.folder / "state" / name).write_bytes(state)
+        self.write_usage({ids[who]: seconds for who, seconds in usage.items()})
         self.start("slurmctld")
 
+    def write_usage(self, by_id: Mapping[int, float]) -> None:
+        """The controller's state, which it reads when it starts: raw usage by id of the association."""
+        state = packed_usage(by_id, at_s=int(time.time()), version=self.release.usage_version)
+        for name in ("assoc_usage", "assoc_usage.old"):
+            (self.folder / "state" / name).write_bytes(state)
+
     def rest(self, path: str) -> Any:
-        """A GET of slurmrestd by its socket, as REST_USER: the packages can't do JWT, which TCP would need."""
+        """A GET of slurmrestd by its socket, as REST_USER: those of 22.05 can't do JWT, which TCP would need."""
         with UnixConnection(self.folder / REST_DOOR) as connection:
             connection.request("GET", path)
             return json.load(connection.getresponse())
@@ -345,25 +418,26 @@ def table(text: str) -> list[dict[str, str]]:
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
-def packed_usage(usage: Mapping[int, float], *, at_s: int) -> bytes:
-    """The state file `assoc_usage` of 22.05: version, time, then id, usage as text, TRES as text, wall for each."""
+def packed_usage(usage: Mapping[int, float], *, at_s: int, version: int) -> bytes:
+    """The state file `assoc_usage`: version, time, then id, usage as text, TRES as text, wall for each."""
 
     def text(value: str) -> bytes:
         raw = value.encode() + b"\0"
         return struct.pack(">I", len(raw)) + raw
 
-    parts = [struct.pack(">HQ", _ASSOC_USAGE_VERSION, at_s)]
+    parts = [struct.pack(">HQ", version, at_s)]
     for number, seconds in usage.items():
         parts.append(struct.pack(">I", number) + text(f"{seconds:f}") + text("") + struct.pack(">I", 0))
     return b"".join(parts)
 
 
-def _argv(name: str) -> list[str]:
+def _argv(name: str, pool: str) -> list[str]:
     return {
         "mariadbd": [
             *("mariadbd", "--no-defaults", f"--datadir={HOME}/mariadb", "--user=root", "--bind-address=127.0.0.1"),
-            *(f"--socket={HOME}/mariadb.socket", f"--pid-file={HOME}/mariadb.pid", "--skip-grant-tables"),
-            *("--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M", "--performance-schema=OFF"),
+            *(f"--socket={HOME}/mariadb.socket", f"--pid-file={HOME}/mariadb.pid"),
+            *("--innodb-flush-log-at-trx-commit=0", f"--innodb-buffer-pool-size={pool}", "--performance-schema=OFF"),
+            _NO_SYNC,
         ],
         "munged": [
             *("munged", "--foreground", "--force", f"--key-file={HOME}/munge.key", f"--socket={HOME}/munge.socket"),
@@ -400,9 +474,24 @@ def running_slurm(
     *,
     users: Sequence[str] = USERS,
     settings: Mapping[str, str] | None = None,
-    nodes: str = _NODES,
+    nodes: str = NODES,
+    release: str = OWN,
+    pool: str = SMALL_POOL,
+    patience_s: float = _PATIENCE_S,
 ) -> Iterator[SlurmSite]:
-    """A site without accounts but `root`; every process of it is gone afterwards."""
+    """A site without accounts but `root`; every process of it is gone afterwards. release: of `releases`, by name."""
+    chosen = RELEASES[release]
+    root = chosen.find_root()
+    if root is None:
+        _require_packages()
+    require_namespaces()
+    with enclosed(folder, [REST_USER, *users], root=root) as enclosure:
+        site = SlurmSite(enclosure, {**SETTINGS, **(settings or {})}, nodes, chosen, pool=pool, patience_s=patience_s)
+        site.begin()
+        yield site
+
+
+def _require_packages() -> None:
     needed = {
         **{name: name for name in DAEMONS if name != "rest_gate"},
         "munged": "munge",
@@ -411,8 +500,3 @@ def running_slurm(
     for program, package in needed.items():
         if shutil.which(program) is None:
             pytest.skip(f"no {program} ({package} of Debian): make schedulers")
-    require_namespaces()
-    with enclosed(folder, [REST_USER, *users]) as enclosure:
-        site = SlurmSite(enclosure, {**SETTINGS, **(settings or {})}, nodes)
-        site.begin()
-        yield site

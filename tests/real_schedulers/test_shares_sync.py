@@ -26,6 +26,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from tests.agent.steps import Passes
 from tests.instants import AT
+from tests.real_schedulers.conftest import Measure
 from tests.real_schedulers.gridengine_site import GridEngineSite, running_gridengine
 from tests.real_schedulers.slurm_site import CLUSTER, SlurmSite, running_slurm
 from tests.small_site import TREE, Site
@@ -92,15 +93,16 @@ def prepared(slurm: SlurmSite) -> None:
 
 
 def test_a_share_is_set_in_slurm_and_drift_is_detected_and_corrected(
-    agent_for: Callable[..., RunPass], tmp_path: Path
+    release: str, agent_for: Callable[..., RunPass], tmp_path: Path
 ) -> None:
     (tmp_path / "slurm").mkdir()
-    with running_slurm(tmp_path / "slurm", users=USERS) as slurm:
+    with running_slurm(tmp_path / "slurm", users=USERS, release=release) as slurm:
         prepared(slurm)
         run_pass = agent_for(slurm.bin)
         run_pass()
         assert difference().changes == []
-        assert [key.user for key in difference().only_there] == ["alice"], "only Slurm has alice in biology"
+        only_there = [(key.group, key.user) for key in difference().only_there]
+        assert only_there == [("biology", "alice"), ("physics", "bob:other")], "and bob's partition has its own shares"
         publish(41)
         before = slurm.dump()
         share_orders.order_shares(tag=difference().tag, **WHO)
@@ -145,10 +147,11 @@ def killed_at_steps(slurm: SlurmSite, folder: Path) -> None:
 
 
 def test_grid_engine_share_tree_nodes_are_set_and_usage_stays(
-    computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path
+    computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path, measure: Measure
 ) -> None:
     (tmp_path / "gridengine").mkdir()
     with running_gridengine(tmp_path / "gridengine", users=USERS) as site:
+        measure.with_version("gridengine", site.version())
         for user in USERS:
             site.add_user(user)
         for group in ("physics", "biology"):

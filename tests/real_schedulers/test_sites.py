@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,10 @@ def processes_of(site: Enclosure) -> set[int]:
     return found
 
 
+def has_text(file: Path) -> bool:
+    return file.exists() and file.read_text() != ""
+
+
 def test_a_site_has_its_own_users_and_host_and_changes_nothing_outside(folder: Path) -> None:
     before = Path("/etc/passwd").read_bytes()
     with enclosed(folder, ["ann"]) as site:
@@ -42,6 +47,26 @@ def test_a_site_has_its_own_users_and_host_and_changes_nothing_outside(folder: P
         assert site.run("hostname").stdout == f"{HOST}\n"
         assert Path("/etc/passwd").read_bytes() == before
     assert site.folder.exists()
+
+
+def test_sites_side_by_side_name_temporary_files_alike_and_share_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Daemons of two sites have the same PIDs, by which programs name them; $TMPDIR of outside isn't theirs."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    own = 'echo "$0" > "$(dirname "$(mktemp -u)")/file-$$"; exec sleep 600'
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    with enclosed(folders[0], ["ann"]) as one, enclosed(folders[1], []) as two:
+        pids = [site.start("daemon", ["sh", "-c", own, site.folder.name]) for site in (one, two)]
+        assert pids[0] == pids[1]
+        for site in (one, two):
+            written = site.folder / "tmp" / f"file-{pids[0]}"
+            eventually(partial(has_text, written), "the daemon has written")
+            assert written.read_text() == f"{site.folder.name}\n"
+            assert site.run("ls", "/tmp").stdout == f"{written.name}\n"
+        assert one.run("mktemp", user="ann").stdout.startswith("/tmp/")
 
 
 def test_all_daemons_end_with_the_site(folder: Path) -> None:
@@ -79,7 +104,8 @@ def test_slurm_runs_jobs_of_several_users_and_charges_them(slurm: SlurmSite) -> 
     used = {(row["Account"], row["User"]): int(row["RawUsage"]) for row in slurm.shares()}
     assert used["hep", "ann"] > 0  # 2 CPUs for 1 s, cut to a whole number after a moment of decay
     assert used["physics", ""] >= used["hep", "ann"]
-    assert slurm.rest("/slurm/v0.0.38/ping")["pings"][0]["ping"] == "UP"
+    for parser in slurm.release.parsers:
+        assert slurm.rest(f"/slurm/{parser}/ping")["pings"][0]["hostname"] == HOST
 
 
 def test_commands_of_a_site_run_from_outside(slurm: SlurmSite) -> None:

@@ -33,12 +33,15 @@ COMMANDS = [
 # a key. And this slurmdbd keeps no letter case.
 _NOT_LOADED = re.compile(r"gres/gpu:|PI #|long|\n  Fair|JDoe")
 LINES = [lines for lines, _wanted in LOADED if not _NOT_LOADED.search(lines)]
+# Later releases take a comma that stands alone for a name, and refuse the command.
+_LONE_COMMA = " , "
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def empty(slurm: SlurmSite) -> None:
-    """A database without a cluster: commands that name none concern all clusters."""
+    """A database without accounts of another test and without a cluster: commands that name none concern all."""
     slurm.stop("slurmctld")
+    slurm.empty_accounting()
     slurm.sacctmgr("delete", "cluster", CLUSTER)
 
 
@@ -54,7 +57,8 @@ def dump_of(slurm: SlurmSite, cluster: str) -> str:
 
 def test_commands_have_the_effect_that_slurm_gives_them(slurm: SlurmSite) -> None:
     differing = {}
-    for n, lines in enumerate(COMMANDS):
+    commands_here = [lines for lines in COMMANDS if not (slurm.release.root and _LONE_COMMA in lines)]
+    for n, lines in enumerate(commands_here):
         name = f"c{n}x"
         slurm.sacctmgr("add", "cluster", name)
         text = (ACCOUNT + lines).replace("cluster=tux", f"cluster={name}") + "\n"

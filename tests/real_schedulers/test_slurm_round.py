@@ -21,6 +21,7 @@ from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.source_settings import validate_terms
+from tests.real_schedulers.conftest import Measure
 from tests.real_schedulers.slurm_site import CLUSTER, TREE, SlurmSite
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
@@ -107,7 +108,7 @@ def test_fair_share_equals_slurm_and_every_account_is_mapped(used: SlurmSite, im
 
 
 @pytest.mark.deep
-def test_the_setup_reads_a_local_slurm_and_agrees_with_sshare(used: SlurmSite, settings: Any) -> None:
+def test_the_setup_reads_a_local_slurm_and_agrees_with_sshare(used: SlurmSite, settings: Any, measure: Measure) -> None:
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(used.bin / name) for name in ("scontrol", "sacctmgr", "sshare", "sacct")]
     found = json.loads(run("scheduler", "setup", CLUSTER, "--here", "--json", "--publish", "--reason", "As it is"))
     slurms = {(row["Account"], row["User"]): row for row in used.shares() if row["User"]}
@@ -115,6 +116,7 @@ def test_the_setup_reads_a_local_slurm_and_agrees_with_sshare(used: SlurmSite, s
         who: float(row["FairShare"]) for who, row in slurms.items()
     }
     print(f"{found['equal']} of {found['users']} equal, largest {found['largest']:.1e}; usage {found['usage']}")
+    measure("FairShare equal", (found["equal"], found["users"]))
     assert (found["users"], found["equal"], found["unknown"]) == (len(slurms), len(slurms), 0)
     assert found["usage"]["theirs"] == sum(int(row["RawUsage"]) for row in slurms.values())
     made = Scheduler.objects.get(name=CLUSTER)

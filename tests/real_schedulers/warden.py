@@ -18,15 +18,30 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-_MS_BIND = 4096
+_MS_BIND, _MS_REC = 4096, 16384
 _SIOCSIFADDR, _SIOCSIFNETMASK, _SIOCSIFFLAGS, _IFF_UP, _IFF_RUNNING = 0x8916, 0x891C, 0x8914, 1, 64
 _libc = ctypes.CDLL(None, use_errno=True)
 _daemons: dict[str, subprocess.Popen[bytes]] = {}
 
 
-def bind(source: str, target: str) -> None:
-    if _libc.mount(source.encode(), target.encode(), None, _MS_BIND, None):
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    data = options.encode() or None
+    if _libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, data):
         raise OSError(ctypes.get_errno(), f"mount {source} on {target}")
+
+
+def enter_root(root: str) -> None:
+    """From here on / is what lies in root, and what is written to it is forgotten with the site.
+
+    The folder beneath is only read: sites run side by side in one root.
+    """
+    mount("tmpfs", "/mnt", "tmpfs")
+    for name in ("written", "work", "root"):
+        os.mkdir(f"/mnt/{name}")
+    mount("overlay", "/mnt/root", "overlay", options=f"lowerdir={root},upperdir=/mnt/written,workdir=/mnt/work")
+    mount("proc", "/mnt/root/proc", "proc")
+    for name in ("/dev", "/sys"):
+        mount(name, f"/mnt/root{name}", flags=_MS_BIND | _MS_REC)
 
 
 def bring_up_loopback(address: str) -> None:
@@ -73,7 +88,7 @@ def reap() -> None:
     own = {daemon.pid for daemon in _daemons.values() if daemon.returncode is None}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{entry}/stat", encoding="ascii", errors="replace") as file:
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
                 state, parent = file.read().rpartition(")")[2].split()[:2]
             if state == "Z" and parent == "1" and int(entry) not in own:
                 os.waitpid(int(entry), os.WNOHANG)
@@ -88,8 +103,17 @@ def main() -> None:
     setup = json.loads(sys.stdin.readline())
     socket.sethostname(setup["host"])
     bring_up_loopback(setup["address"])
+    base = ""
+    if setup["root"]:
+        enter_root(setup["root"])
+        base = "/mnt/root"
     for source, target in setup["binds"]:
-        bind(source, target)
+        if base and not os.path.exists(base + target):
+            os.makedirs(base + target) if os.path.isdir(source) else open(base + target, "x").close()
+        mount(source, base + target, flags=_MS_BIND)
+    if base:  # of Python, nothing that isn't loaded yet can be loaded after this
+        os.chroot(base)
+        os.chdir("/")
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         wanted = json.loads(line)

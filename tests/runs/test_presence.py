@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +23,7 @@ from apps.core.code_paths import REPOSITORY
 from apps.runs import presence
 from apps.runs.models import SiteProcess
 from fairshare_web.celery import prepare_beat, prepare_worker
+from tests.commands import run_manage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KEYS = ("SECRET_KEY", "FAIRSHARE_TOKEN_PEPPERS", "FAIRSHARE_PSEUDONYM_KEY")
@@ -157,15 +160,14 @@ def test_stored_fingerprints_hold_no_secret(other: SiteProcess, settings: Any) -
     assert [secret for secret in secrets if secret in text] == []
 
 
-def test_a_folder_of_uploads_has_one_name_however_many_make_it(settings: Any, tmp_path: Any) -> None:
-    code = (
-        "import os, django; os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'fairshare_web.settings')\n"
-        "django.setup()\nfrom apps.runs.presence import _uploads_id; print(_uploads_id())"
-    )
+def test_a_folder_of_uploads_has_one_name_however_many_make_it(tmp_path: Path) -> None:
+    code = "from apps.runs.presence import _uploads_id; print(_uploads_id())"
     environment = {**os.environ, "FAIRSHARE_VAR": str(tmp_path)}
-    command = [sys.executable, "-c", code]
-    running = [
-        subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) for _n in range(3)
-    ]
-    assert len({process.communicate()[0] for process in running}) == 1
+
+    def ask(_n: int) -> str:
+        return run_manage("shell", "--no-imports", "-c", code, env=environment, text=True).stdout
+
+    with ThreadPoolExecutor(3) as pool:
+        (name,) = set(pool.map(ask, range(3)))
+    assert name.strip()
     assert sorted(path.name for path in (tmp_path / "uploads").iterdir()) == ["folder-id"]

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.request_cache import cache_for_request

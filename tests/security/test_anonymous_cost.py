@@ -43,7 +43,7 @@ def test_no_anonymous_request_costs_more_than_20_ms(computed: Site, settings: La
 
 def test_sign_in_attempts_are_limited_by_address_before_hashing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "minute_now", lambda: 7)
-    monkeypatch.setattr(views, "MOST_A_MINUTE", most := 4)
+    monkeypatch.setattr(views, "MOST_SIGN_INS_A_MINUTE", most := 4)
 
     def answers(n: int, address: str) -> list[int]:
         client = Client(REMOTE_ADDR=address)

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.accounts.request_cache import cache_for_request
@@ -100,6 +100,14 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "at": st.just("2026-11-20T10:00:00Z"),
     "note": st.just("refund"),
     "revokes": st.none(),
+    "allocation": st.none(),
+    "was": st.none(),
+    "amount": st.sampled_from([0, 5_000]),
+    "unit": st.just("core-h"),
+    "starts_on": st.just("2026-01-01"),
+    "ends_on": st.just("2026-12-31"),
+    "rule": st.just("Aging"),
+    "carried_from": st.none(),
     "settings": st.sampled_from([{"review": {"points": 5}}, {"algorithm": {"name": "aequus"}}]),
 }
 REQUIRED = {
@@ -110,6 +118,7 @@ REQUIRED = {
     "set_members": {"members"},
     "set_policy": {"settings"},
     "set_scope": {"scope"},
+    "allocate": {"amount", "starts_on", "ends_on"},
 }
 
 

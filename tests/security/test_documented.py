@@ -1,4 +1,4 @@
-"""docs/attacks.md lists each attack with its result and the tests that make it: they exist under these names."""
+"""The appendix attacks.md lists each attack with its result and the tests that make it, which exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def rows() -> list[tuple[str, str, str]]:
     """Attack, result and tests of each row of the tables of attacks."""
     found: list[tuple[str, str, str]] = []
     is_inside = False
-    for line in (ROOT / "docs/attacks.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs/appendices/attacks.md").read_text(encoding="utf-8").splitlines():
         is_inside = line == _HEAD or (is_inside and line.startswith("|"))
         if is_inside and line != _HEAD and not line.startswith("|---"):
             attack, result, tests = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])

@@ -77,7 +77,7 @@ def request(name: str, body: bytes = BODY) -> Environ:
     }
 
 
-_A_SECOND = re.compile(r"(?<=:)\d\d(?= GMT)")  # the second response may be of a later one
+_INSTANT = re.compile(r"(?<=expires=)[^;]* GMT")  # the second response may be of a later second
 
 
 def parts(response: HttpResponseBase) -> tuple[int, dict[str, str], set[str]]:
@@ -85,7 +85,7 @@ def parts(response: HttpResponseBase) -> tuple[int, dict[str, str], set[str]]:
     headers = {name.lower(): value for name, value in response.items()}
     headers |= {"x-request-id": ""} if headers["x-request-id"] else {}
     headers["content-security-policy"] = str(sorted(headers["content-security-policy"].split("; ")))
-    cookies = {_A_SECOND.sub("", each.OutputString()) for each in response.cookies.values()}
+    cookies = {_INSTANT.sub("", each.OutputString()) for each in response.cookies.values()}
     return response.status_code, headers, cookies
 
 

@@ -19,40 +19,27 @@ from apps.runs.services import work_due_runs
 from apps.series.back_test import BackTest, back_test
 from apps.series.back_test_runs import current_state, draft_state
 from apps.series.builder import Builder
-from apps.series.daily_series import Day, days_of, site_zone
-from apps.series.inputs import PolicyState
+from apps.series.days import Day, days_of, site_zone
 from apps.series.models import ChangeSetBackTest
+from apps.series.revision_context import PolicyState
 from apps.series.stored_series import load_series
 from tests.grants import make_grant
 from tests.pages.changes.api.test_changesets import PATH, draft
-from tests.priority_site import AS_OF, PROJECTS, WINDOW, Site, children
+from tests.priority_site import AS_OF, MORE_PHYSICS, PROJECTS, REVISED_DAYS, WINDOW, Site, children
 from tests.priority_site import build_series as build
 from tests.rest_site import Caller
 from tests.series.test_series import DAY, TODAY, uid
 
 pytestmark = pytest.mark.django_db
-N_DAYS = 6
-MORE_PHYSICS = children(physics={"": 80, "alice": 1, "bob": 1}, biology={"": 20, "carol": 3, "dan": 1})
 
 
 @pytest.fixture
-def past(make_site: Callable[..., Site]) -> Site:
-    """Six days of usage under three revisions: physics has 60, 80 and 60 shares of 100."""
-    made = make_site(at=AS_OF - 9 * DAY)
-    made.publish(PROJECTS, WINDOW, at=AS_OF - 8 * DAY)
-    made.publish(MORE_PHYSICS, WINDOW, at=AS_OF - 4 * DAY)
-    made.publish(PROJECTS, WINDOW, at=AS_OF - 2 * DAY)
-    made.map(at=AS_OF - 8 * DAY)
-    for ago_d in range(1, N_DAYS + 1):
-        made.job("alice", "physics", 4 + ago_d, ago_h=24 * ago_d)
-        made.job("carol", "biology", 3 + ago_d % 3, ago_h=24 * ago_d + 3)
-        made.job("bob", "physics", 1 + ago_d % 2, ago_h=24 * ago_d + 5)
-    build(made)
-    return made
+def past(revised_days: Site) -> Site:
+    return revised_days
 
 
 def _days() -> list[Day]:
-    return days_of(TODAY - N_DAYS * DAY, TODAY - DAY, site_zone())
+    return days_of(TODAY - REVISED_DAYS * DAY, TODAY - DAY, site_zone())
 
 
 def _draft(site: Site, **shares: float) -> PolicyState:
@@ -95,15 +82,15 @@ def test_a_draft_without_a_change_differs_nowhere(past: Site) -> None:
     assert result.daily.tolist() == []
     for name in ("rank", "off", "days_on"):
         np.testing.assert_array_equal(getattr(result, name), getattr(result, f"{name}_was"))
-    assert result.n_days[1:].tolist() == [N_DAYS] * (len(result.uid) - 1)
+    assert result.n_days[1:].tolist() == [REVISED_DAYS] * (len(result.uid) - 1)
     assert not result.is_idle.any()
 
 
 def test_another_share_changes_the_targets_of_its_group_alone(past: Site) -> None:
     result, tree = _tested(past, physics=400), load_tree(past.policy)
     assert [tree.path(i) for i in result.daily.tolist()] == ["/biology", "/physics"]
-    assert result.target[1].tolist() == pytest.approx([400 / 440] * N_DAYS)
-    assert result.target_was[1].tolist() == pytest.approx([0.6] * N_DAYS)
+    assert result.target[1].tolist() == pytest.approx([400 / 440] * REVISED_DAYS)
+    assert result.target_was[1].tolist() == pytest.approx([0.6] * REVISED_DAYS)
     alice, carol = (tree.index_of_path(path) for path in ("/physics/alice", "/biology/carol"))
     assert result.rank[alice] <= result.rank_was[alice]
     assert result.rank[carol] >= result.rank_was[carol]
@@ -148,7 +135,7 @@ def test_a_shorter_half_life_shows_whose_share_changes_most(past: Site) -> None:
     assert result.daily.tolist() == np.flatnonzero(apart > 1e-9).tolist()
     assert len(result.daily) > 3
     by_day = np.abs(result.actual - result.actual_was).mean(axis=1)
-    assert by_day.tolist() == pytest.approx((apart[result.daily] / N_DAYS).tolist())
+    assert by_day.tolist() == pytest.approx((apart[result.daily] / REVISED_DAYS).tolist())
     assert by_day.max() > 0.02
 
 
@@ -159,7 +146,7 @@ def three(make_site: Callable[..., Site]) -> Site:
     groups = children(a={"": 60, "ann": 1}, b={"": 30, "ben": 1}, c={"": 10, "cat": 1})
     made.publish(groups, WINDOW | _operator("relative"), at=AS_OF - 8 * DAY)
     made.map(at=AS_OF - 8 * DAY)
-    for ago_d in range(1, N_DAYS + 1):
+    for ago_d in range(1, REVISED_DAYS + 1):
         for user, group, hours in (("ann", "a", 69), ("ben", "b", 24), ("cat", "c", 7)):
             made.job(user, group, hours, ago_h=24 * ago_d)
     build(made)
@@ -178,14 +165,14 @@ def test_another_operator_shows_whose_rank_changes_most(three: Site) -> None:
     tree = load_tree(three.policy)
     np.testing.assert_array_equal(result.actual, result.actual_was)
     assert [tree.path(i) for i in result.daily.tolist()] == ["/b", "/c", "/b/ben", "/c/cat"]
-    assert result.leaf_rank.tolist() == [[1.0] * N_DAYS, [2.0] * N_DAYS] * 2
-    assert result.leaf_rank_was.tolist() == [[2.0] * N_DAYS, [1.0] * N_DAYS] * 2
+    assert result.leaf_rank.tolist() == [[1.0] * REVISED_DAYS, [2.0] * REVISED_DAYS] * 2
+    assert result.leaf_rank_was.tolist() == [[2.0] * REVISED_DAYS, [1.0] * REVISED_DAYS] * 2
 
 
 def test_settings_that_change_nothing_have_no_rows(past: Site) -> None:
     drafted = _with_settings(past, fallback_factor=0.25)
     result = back_test(past.policy, current_state(past.policy), drafted, _days())
-    assert (result.daily.tolist(), result.target.shape) == ([], (0, N_DAYS))
+    assert (result.daily.tolist(), result.target.shape) == ([], (0, REVISED_DAYS))
     np.testing.assert_array_equal(result.rank, result.rank_was)
     BackTest.unpack(*result.pack())
 
@@ -428,7 +415,7 @@ def test_ranks_of_a_group_are_the_mean_of_its_leaves(past: Site) -> None:
 def test_the_deviation_of_a_day_is_weighted_by_targets(past: Site) -> None:
     result = _tested(past, physics=400)
     with_draft, current = result.deviation
-    for at in range(N_DAYS):
+    for at in range(REVISED_DAYS):
         for deviation, target, actual in (
             (with_draft, result.target, result.actual),
             (current, result.target_was, result.actual_was),
@@ -444,7 +431,7 @@ def test_days_without_usage_are_counted(make_site: Callable[..., Site]) -> None:
     made.job("alice", "physics", 4, ago_h=24 * 5)
     made.job("alice", "physics", 4, ago_h=24)
     result = _tested(made, physics=400)
-    assert result.is_idle.tolist() == [True, True, False, True, True, True, False][-N_DAYS:]
+    assert result.is_idle.tolist() == [True, True, False, True, True, True, False][-REVISED_DAYS:]
     assert np.isnan(result.actual[:, 3]).all()  # the window has no usage on that day either
     assert np.isnan(result.deviation[0][3])
 

@@ -19,8 +19,10 @@ from apps.engine.convergence import actual_share
 from apps.series.back_test import back_test
 from apps.series.back_test_runs import current_state
 from apps.series.builder import Builder
-from apps.series.daily_series import AMOUNTS, COMPETES, EXISTS, KNOWS_WAITING, Day, days_of, site_zone
+from apps.series.daily_series import COMPETES, EXISTS, KNOWS_WAITING
+from apps.series.days import Day, days_of, site_zone
 from apps.series.stored_series import load_series
+from apps.series.tiles import AMOUNTS
 from tests.examples import examples, new_uid
 from tests.priority_site import AS_OF, NO_AGING, WINDOW, Site, finished, new_site
 from tests.priority_site import build_series as build
@@ -35,6 +37,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     WINDOW,
     {"window": {"length_s": None, "aging": "exponential", "half_life_s": 100_000}},
     {"window": {"length_s": 200_000, "aging": "step", "granularity_s": 40_000, "factor": 0.7}},
+    {"window": {"length_s": None, "aging": "exponential", "half_life_s": 100_000, "reset": "weekly"}},
     {**WINDOW, "metric": {"weights": {"cpu_s": 2.0}}},
     {**WINDOW, "algorithm": {"name": "slurm-fair-tree"}},
 )

@@ -6,16 +6,20 @@ from datetime import timedelta
 
 import pytest
 
+from apps.accounts.actor import COMMAND
 from apps.accounts.clock_watch import note_clock
 from apps.core import clock
 from apps.priorities import tasks as priorities_tasks
 from apps.priorities.models import Snapshot
+from apps.runs.models import Run
 from apps.runs.services import work_due_runs
 from apps.series import tasks
-from apps.series.daily_series import last_complete_day, site_zone
+from apps.series.days import last_complete_day, site_zone
 from apps.series.models import Series, SeriesDay, SeriesHour
-from apps.series.runs import build_series_stale
+from apps.series.runs import build_series_stale, request_rebuild
+from apps.series.stored_series import load_hours
 from tests.priority_site import AS_OF, Site, build_series, make_month_of_days
+from tests.series.test_series import agrees_with_recomputes, uid
 
 pytestmark = pytest.mark.django_db
 
@@ -88,3 +92,22 @@ def test_hours_ahead_on_the_same_day_are_dropped_and_those_before_them_built_aga
     build_series_stale(at=AS_OF)
     work_due_runs(clock=lambda: AS_OF)
     assert hours(month) == (AS_OF - 7 * DAY, AS_OF - HOUR)
+
+
+def test_a_build_by_a_clock_that_is_behind_leaves_no_days_and_hours_without_numbers(
+    month: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind = AS_OF - 2 * DAY - 3 * HOUR
+    monkeypatch.setenv(clock.VARIABLE, behind.isoformat())
+    run = request_rebuild(policy_slug=month.policy.slug, at=behind, actor=COMMAND)
+    work_due_runs(clock=lambda: behind)
+    assert Run.objects.get(pk=run.pk).state == "succeeded"
+    physics = [uid(month, "/physics")]
+    assert all(load_hours(month.policy, physics).exists[0])
+    assert last_day(month) == last_complete_day(behind, site_zone())
+    monkeypatch.setenv(clock.VARIABLE, AS_OF.isoformat())
+    build_series(month, AS_OF)
+    assert last_day(month) == last_complete_day(AS_OF, site_zone())
+    assert hours(month)[1] == AS_OF - HOUR
+    assert all(load_hours(month.policy, physics).exists[0])
+    assert agrees_with_recomputes(month) == 30

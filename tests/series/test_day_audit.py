@@ -11,11 +11,11 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import NotAllowed
 from apps.runs.services import work_run_now
 from apps.series import day_audit
-from apps.series.daily_series import read_month, write_month
 from apps.series.day_audit import Audit, audit_days
 from apps.series.models import Series, SeriesDay
 from apps.series.runs import enqueue_series_build, request_rebuild
 from apps.series.stored_series import series_state
+from apps.series.tiles import read_month, write_month
 from tests.priority_site import AS_OF, WINDOW, Site
 from tests.series.test_series import DAY, TODAY, publish, read
 
@@ -76,7 +76,7 @@ def test_a_missing_day_and_another_total_are_named(built: Site) -> None:
 
 def test_each_day_of_a_large_series_is_compared_in_some_run(built: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(day_audit, "MOST_ENTRY_DAYS", 1)
-    monkeypatch.setattr(day_audit, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(day_audit, "MOST_AUDITED_ENTRIES", 3)
     plant(built)
     found: list[tuple[Sequence[date], bool]] = []
     for number in range(30):
@@ -90,7 +90,7 @@ def test_each_day_of_a_large_series_is_compared_in_some_run(built: Site, monkeyp
 def test_with_too_many_buckets_the_usage_of_one_day_alone_is_compared(
     built: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(day_audit, "MOST_BUCKETS", 1)
+    monkeypatch.setattr(day_audit, "MOST_AUDITED_BUCKETS", 1)
     (audit,) = audits(0, 15)
     assert (audit.days, audit.has_windows, audit.differences) == ((WRONG_ON,), False, ())
     plant(built)
@@ -123,3 +123,29 @@ def test_a_requested_rebuild_stores_every_day_anew_also_beside_a_waiting_run(bui
     assert done.pk != waiting.pk
     assert (done.state, done.result["days"]) == ("succeeded", 30)
     assert audits(0)[0].differences == ()
+
+
+@pytest.mark.parametrize("n_days", [1, 3, 18])
+def test_a_month_with_fewer_days_than_are_listed_is_damaged_from_each_day_on(built: Site, n_days: int) -> None:
+    """numpy repeats a single row for all days that are asked for."""
+    month_on = WRONG_ON.replace(day=1)
+    n_slots = Series.objects.get(policy=built.policy).n_slots
+    write_month(built.policy, month_on, read_month(built.policy, month_on, n_days=n_days, n_slots=n_slots))
+    for first in range(30):
+        (audit,) = audits(0, first)
+        assert (audit.damage, audit.differences) == (f"A tile has {n_days} of {TODAY.day - 1} stored rows", ())
+
+
+def test_waiting_is_compared_with_the_other_numbers_of_windows(built: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    month_on = WRONG_ON.replace(day=1)
+    n_slots = Series.objects.get(policy=built.policy).n_slots
+    month = read_month(built.policy, month_on, n_days=TODAY.day - 1, n_slots=n_slots)
+    month["waited_core_s"][WRONG_ON.day - 1] += 7.0
+    write_month(built.policy, month_on, month)
+    (audit,) = audits(0)
+    assert [(each.on, each.name, each.stored, each.computed) for each in audit.differences] == [
+        (WRONG_ON, "waited_core_s", 7.0, 0.0)
+    ]
+    monkeypatch.setattr(day_audit, "MOST_AUDITED_BUCKETS", 4)
+    (small,) = audits(audit.days.index(WRONG_ON))
+    assert (small.days, small.has_windows, small.differences) == ((WRONG_ON,), False, ())

@@ -21,7 +21,7 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.series import runs
 from apps.series.convergence.numbers import get_hourly_convergence
-from apps.series.convergence.query import ShareMethod
+from apps.series.convergence.share_methods import ShareMethod
 from apps.series.daily_series import DailySeries
 from apps.series.models import Series, SeriesHour, SeriesHourTile
 from apps.series.stored_series import load_hours, load_series, series_state
@@ -166,7 +166,7 @@ class _Killed(BaseException):
 
 
 def test_very_large_trees_have_days_but_no_hours(grown: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(runs, "MOST_HOURLY_ENTRIES", 3)
     assert build(grown)["hours"] == 0
     assert series_state(grown.policy).hours_through_at is None
     assert runs.build_series_stale(at=AS_OF + HOUR) == []
@@ -203,7 +203,7 @@ def test_a_new_instance_shows_hours_on_its_first_day(young: Site, client: Client
     assert 'data-testid="no-days-yet"' not in page
     assert 'data-testid="hours-late"' not in page
     rows = read(client.get("/policy/grid/convergence/days.csv")).splitlines()
-    assert rows[0].startswith('"hour","entry"')
+    assert rows[0].startswith('"hour","name","entry"')
     assert len(rows) == 1 + 2 * 5
 
 

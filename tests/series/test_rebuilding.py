@@ -17,9 +17,11 @@ from apps.policies.recompute_runs import queue_recompute
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.series import runs
-from apps.series.daily_series import day_at, days_of, site_zone
-from apps.series.models import Series, SeriesDay, SeriesTile
-from apps.series.stored_series import load_series, series_state
+from apps.series.daily_series import DAY_TILES
+from apps.series.days import day_at, days_of, site_zone
+from apps.series.models import Series, SeriesDay, SeriesHourTile, SeriesTile
+from apps.series.stored_series import load_hours, load_series, series_state
+from apps.series.tiles import MONTH_TILES, read_month, write_month
 from apps.usage.changed_hours import earliest_change
 from apps.usage.models import Bucket, ChangedHour, Record, Source
 from apps.usage.parsers.base import RecordRow
@@ -475,3 +477,27 @@ def test_a_job_that_waited_and_never_ran_is_no_demand_of_past_days_any_more(
     assert not stored.waited_core_s.any()
     _rebuilt_from_nothing(built)
     assert read(built, "/physics").waited_core_s.tolist() == stored.waited_core_s.tolist()
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "missing"])
+def test_a_build_makes_days_and_hours_again_whose_tiles_are_damaged(built: Site, damage: str) -> None:
+    """Else each later build would fail as this one."""
+    policy, hour = built.policy, timedelta(hours=1)
+    build(built, AS_OF)
+    n_slots = Series.objects.get(policy=policy).n_slots
+    if damage == "cut":
+        for on, tiles in ((TODAY.replace(day=1), MONTH_TILES), (TODAY, DAY_TILES)):
+            cut = read_month(policy, on, n_days=1, n_slots=n_slots, tiles=tiles)
+            write_month(policy, on, cut, tiles=tiles)
+    elif damage == "missing":
+        SeriesTile.objects.filter(policy=policy, month_on=TODAY.replace(day=1)).delete()
+        SeriesHourTile.objects.filter(policy=policy, day_on=TODAY).delete()
+    else:
+        SeriesTile.objects.filter(policy=policy, month_on=TODAY.replace(day=1)).update(digest="0" * 64)
+        SeriesHourTile.objects.filter(policy=policy, day_on=TODAY).update(digest="0" * 64)
+    later = AS_OF + DAY - 2 * hour
+    work_run_now_at(runs.enqueue_series_build(policy, at=later).pk, later)
+    assert agrees_with_recomputes(built) > 0
+    hours = load_hours(policy, [uid(built, "/physics")])
+    assert len(hours.days.on) == 7 * 24
+    assert hours.exists[0][hours.days.on.index(AS_OF - hour)]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from apps.accounts.actor import COMMAND
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute import pipeline
 from apps.runs import leases
@@ -191,3 +192,19 @@ def test_days_that_another_layout_stored_are_built_from_nothing(
     assert series_state(site.policy).stale_from_on is None
     series = load_series(site.policy, [uid(site, "/physics")], from_on=first_on, to_on=TODAY)
     assert len(series.days.on) == 70 > len(right.days.on)
+
+
+def test_a_build_that_goes_on_after_a_later_one_leaves_no_days_without_numbers(
+    make_built: Callable[[dict[str, Any]], Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, later = make_built(NINETY_DAYS), AS_OF + 3 * DAY
+    site.job("bob", "physics", 1000, ago_h=24 * 40)
+    run = _asked_to_stop(site, runs.enqueue_series_build(site.policy, at=AS_OF), monkeypatch)
+    rebuild = runs.request_rebuild(policy_slug=site.policy.slug, at=later, actor=COMMAND)
+    work_run_now_at(rebuild.pk, later)
+    work_run_now_at(run.pk, later)
+    assert agrees_with_recomputes(site) == 40
+    work_run_now_at(runs.enqueue_series_build(site.policy, at=later).pk, later)
+    assert series_state(site.policy).through_on == later.date() - DAY
+    days = load_series(site.policy, [uid(site, "/physics")], from_on=TODAY - 5 * DAY, to_on=later.date()).days
+    assert days.on == tuple(TODAY + n * DAY for n in range(-5, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +12,22 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND
+from apps.engine.decay import Window
+from apps.policies.models import Revision
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute import pipeline as assembly
+from apps.priorities.request_evidence import Week
 from apps.runs.services import work_run_now
+from apps.series.convergence.selectors import list_weeks
 from apps.series.daily_series import DailySeries
-from apps.series.runs import build_series_stale
-from apps.series.stored_series import load_children, load_series, series_state
+from apps.series.days import days_of, site_zone
+from apps.series.inputs import first_at
+from apps.series.models import Series
+from apps.series.runs import build_series_stale, is_build_due
+from apps.series.stored_series import load_against_today, load_children, load_series, series_state
+from apps.series.usage_and_demand import window_sums_of
 from apps.usage.services import NewSource, make_source
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, WINDOW, Site, children
 from tests.priority_site import build_series as build
@@ -129,6 +138,13 @@ def test_get_requests_build_nothing(grown: Site) -> None:
         {"length_s": None, "aging": "none"},
         {"length_s": None, "aging": "exponential", "half_life_s": 100_000},
         {"length_s": 200_000, "aging": "flux", "half_life_s": 60_000, "periods": 3},
+        {
+            "length_s": None,
+            "aging": "exponential",
+            "half_life_s": 100_000,
+            "reset": "daily",
+            "reset_zone": "Asia/Tokyo",
+        },
         *(
             pytest.param(window, marks=pytest.mark.deep)
             for window in (
@@ -139,10 +155,12 @@ def test_get_requests_build_nothing(grown: Site) -> None:
                 {"length_s": None, "aging": "pbs", "decay_time_s": 50_000, "decay_factor": 0.6},
                 {"length_s": 130_000, "aging": "linear"},
                 {"length_s": 1_800, "aging": "none"},
+                {"length_s": 300_000, "aging": "exponential", "half_life_s": 100_000, "reset": "weekly"},
+                {"length_s": None, "aging": "none", "reset": "monthly", "reset_zone": "America/New_York"},
             )
         ),
     ],
-    ids=lambda window: f"{window['aging']}-{window['length_s']}",
+    ids=lambda window: f"{window['aging']}-{window['length_s']}-{window.get('reset')}",
 )
 def test_a_day_equals_a_recompute_for_any_window(grown: Site, window: dict[str, Any]) -> None:
     publish(grown, PROJECTS, {"window": window}, AS_OF - 9 * DAY)
@@ -267,3 +285,77 @@ def test_mapping_unmapped_accounts_rebuilds_all_days(mounted: Site) -> None:
     assert series_state(mounted.policy).stale_from_on == TODAY - 3 * DAY
     build(mounted)
     assert read(mounted, "/vo").used[0].tolist() == [6 * 3600, 14 * 3600, 6 * 3600]
+
+
+def test_a_policy_without_usage_begins_with_its_first_shares_else_with_its_first_revision(
+    make_site: Callable[..., Site],
+) -> None:
+    made = make_site()
+    (founded_at,) = Revision.objects.filter(policy=made.policy).values_list("published_at", flat=True)
+    assert first_at(made.policy) == founded_at
+    publish(made, PROJECTS, NO_AGING, AS_OF - 9 * DAY)
+    publish(made, children(physics={"alice": 2}), NO_AGING, AS_OF - 7 * DAY)
+    assert first_at(made.policy) == AS_OF - 9 * DAY
+    made.job("alice", "physics", 1, ago_h=10 * 24)
+    assert first_at(made.policy) < AS_OF - 9 * DAY
+
+
+def test_without_built_days_nothing_is_compared_with_today(make_site: Callable[..., Site]) -> None:
+    made = make_site()
+    made.publish(PROJECTS, NO_AGING)
+    series = load_against_today(made.policy, [uid(made, "/physics")], from_on=TODAY - 5 * DAY, to_on=TODAY)
+    assert (series.days.on, series.used.shape) == ((), (1, 0))
+
+
+def test_sums_without_a_day_carry_nothing_over() -> None:
+    sums = window_sums_of(Window(), 3, lambda days: ())
+    assert list(sums.carried()) == []
+
+
+def test_progress_of_a_build_is_none_without_one_and_0_before_it_begins(grown: Site) -> None:
+    assert series_state(grown.policy).progress is None
+    build_series_stale(at=AS_OF)
+    state = series_state(grown.policy)
+    assert state.run is not None
+    assert state.progress == 0.0
+
+
+def test_weeks_of_a_request_have_the_shares_and_states_of_their_days(make_site: Callable[..., Site]) -> None:
+    """Of what was used until then: physics all of 4, then 4 of 16 core-hours; chemistry nothing."""
+    made = make_site()
+    entries = children(physics={"": 60, "alice": 1}, biology={"": 30, "carol": 1}, chemistry={"": 10, "dan": 1})
+    publish(made, entries, NO_AGING, AS_OF - 40 * DAY)
+    made.map()
+    made.job("alice", "physics", 4, ago_h=29 * 24)
+    made.job("carol", "biology", 12, ago_h=20 * 24)
+    build(made)
+
+    def weeks(path: str) -> list[tuple[int, float | None, float | None, str]]:
+        now = Week(AS_OF, 0.5, 0.5, "on")
+        evidence: Any = SimpleNamespace(
+            entry=SimpleNamespace(uid=uid(made, path)), now=now, change_set=SimpleNamespace(policy=made.policy)
+        )
+        listed = list_weeks(evidence, actor=COMMAND)
+        assert listed[-1] is now
+        return [(round((AS_OF - week.as_of) / (7 * DAY)), week.target, week.actual, week.state) for week in listed[:-1]]
+
+    assert weeks("/physics") == [
+        (4, 0.6, 1.0, "over"),
+        (3, 0.6, 1.0, "over"),
+        (2, 0.6, 0.25, "under"),
+        (1, 0.6, 0.25, "under"),
+    ]
+    assert {(target, actual, state) for _weeks, target, actual, state in weeks("/chemistry")} == {(0.1, 0.0, "idle")}
+
+
+def test_a_window_without_a_day_has_no_usage() -> None:
+    (day,) = days_of(TODAY, TODAY, site_zone())
+    for window in (Window(), Window(length_s=2 * 86_400), Window(length_s=2 * 86_400, aging="linear")):
+        assert window_sums_of(window, 3, lambda days: ()).total_at_end(day).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_build_is_due_while_days_wait_to_be_built_again(grown: Site) -> None:
+    build(grown)
+    assert not is_build_due(grown.policy, at=AS_OF)
+    Series.objects.filter(policy=grown.policy).update(redo_from_on=TODAY - 2 * DAY)
+    assert is_build_due(grown.policy, at=AS_OF)

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
-from apps.series.storage_growth import Holding, list_holdings, total
+from apps.series.storage_growth import Holding, list_holdings, shown_size, total
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -94,3 +94,10 @@ def test_the_command_prints_a_line_per_table_and_the_sum() -> None:
     assert len(lines) == len(body["holdings"]) + 2
     assert f"{Record.objects.count():,}" in out.getvalue()
     assert lines[-1].startswith("together")
+
+
+def test_sizes_are_in_the_largest_unit_that_leaves_a_whole_number() -> None:
+    sizes = {0: "0 B", 999: "999 B", 1000: "1.0 kB", 99_949: "99.9 kB", 100_000: "100 kB", 999_000: "999 kB"}
+    sizes |= {1_000_000: "1.0 MB", 12_340_000_000: "12.3 GB", 5_000_000_000_000: "5.0 TB", 10**16: "10000.0 TB"}
+    sizes |= {99_960: "100 kB", 999_499: "999 kB", 999_600: "1.0 MB", 999_999_999: "1.0 GB"}
+    assert {n_bytes: shown_size(n_bytes) for n_bytes in sizes} == sizes

@@ -1,5 +1,5 @@
-"""What befalls workers and messages: a process ends at a fault point, is asked to stop, or loses its lease while it is
-frozen; a message is lost, comes twice or late.
+"""What befalls workers and messages: a process ends at a fault point, is asked to stop, loses its lease while it is
+frozen, or its connections when the database restarts; a message is lost, comes twice or late.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from datetime import UTC, datetime
 from typing import Literal
 from unittest.mock import patch
 
-from django.db import connection, connections
+from django.db import InterfaceError, OperationalError, connection, connections
 
 from apps.runs import leases, services, shutdown
 from apps.runs.models import Run
 from apps.runs.queues import queue_of
 from apps.runs.services import claim_run, work_lease
+from tests.simulation.restarts import database_server
 from tests.worlds import forget_process
 
-End = Literal["killed", "stopped", "overtaken"]
-ENDS: tuple[End, ...] = ("killed", "killed", "stopped", "overtaken")
+End = Literal["killed", "stopped", "overtaken", "cut off"]
+ENDS: tuple[End, ...] = ("killed", "killed", "stopped", "overtaken", "cut off", "cut off")
+ENDS_OF_REQUESTS: tuple[End, ...] = ("killed", "cut off")
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # leases go by the database's clock
 
 
@@ -52,19 +54,28 @@ class Faults:
             raise Killed
         if self._end == "stopped":
             shutdown.request_stop()
+        elif self._end == "cut off":
+            cut_off()
         else:
             _overtake()
 
     @contextmanager
     def one(self, end: End, *, reach: float) -> Iterator[None]:
         """The process ends so at one of the fault points that it passes, or at none; then a new one has files alone.
+        One that is cut off from the database goes on.
 
         reach: how many points it passes before, on average.
         """
         self._end, self._left = end, 1 + int(self._draw.expovariate(1 / reach))
         try:
             with suppress(Killed):
-                yield
+                try:
+                    yield
+                except (OperationalError, InterfaceError):
+                    if self._end != "cut off":
+                        raise
+                if self._end == "cut off":
+                    connections.close_all()  # the process goes on, with what it remembers, at its next task or request
                 return
             connections.close_all()
             forget_process()
@@ -91,8 +102,17 @@ class Faults:
 
 
 def end_leases() -> None:
-    """The leases of a killed worker run out."""
+    """The leases of a killed worker run out, and so does the time after which a failed run is tried again."""
     Run.objects.filter(state=Run.State.RUNNING).update(lease_until=_LONG_AGO)
+    Run.objects.filter(state=Run.State.QUEUED, attempts__gt=0).update(due_at=_LONG_AGO)
+
+
+def cut_off() -> None:
+    """The server ends the connection, as it does when it restarts; a transaction is lost."""
+    if connection.connection is None:
+        return
+    with database_server() as server:
+        server.execute("SELECT pg_terminate_backend(%s, 10000)", [connection.connection.info.backend_pid])
 
 
 def _may_be_overtaken() -> bool:
@@ -139,6 +159,11 @@ class Broker:
         """One message after the other, until there are none."""
         while self._messages:
             yield self._messages.pop(self._draw.randrange(len(self._messages)))
+
+    def lose_all(self) -> None:
+        """It restarts without what it had."""
+        self.n_lost += len(self._messages) + len(self._late)
+        self._messages, self._late = [], []
 
     def end_delay(self) -> None:
         """What was sent twice comes again, when its run has long been done."""

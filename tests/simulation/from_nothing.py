@@ -23,6 +23,7 @@ from apps.mapping.rules.rule import Rule
 from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from apps.policies.units import Unit
 from apps.priorities import delivered_usage
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
@@ -33,10 +34,12 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.series.back_test import BackTest, back_test
 from apps.series.back_test_runs import current_state, draft_state, get_back_test
-from apps.series.daily_series import AMOUNTS, DailySeries, days_of, site_zone
+from apps.series.daily_series import DailySeries
+from apps.series.days import days_of, site_zone
 from apps.series.models import Series, SeriesDay, SeriesHour, SeriesHourTile, SeriesTile
 from apps.series.runs import KIND, enqueue_series_build
 from apps.series.stored_series import load_against_today, load_hours, load_series
+from apps.series.tiles import AMOUNTS
 from apps.usage.models import Source
 from tests.priority_site import AS_OF, Site
 
@@ -48,6 +51,10 @@ _OF_RECORDS = ("knows_waiting", "waited_core_s")
 _DAY_S = 86_400
 _DAYS = 6  # before today that are compared
 _AMOUNTS = ("usage", "group_usage", "actual", "target", "priority")
+_UNITS = (
+    Unit("GPU-hour", "GPU-h", (("gpu_s", 1.0), ("gpu:h100", 8.0))),
+    Unit("Weighted hour", "w-h", (("gpu_s", 1.0), ("gpu:h100", 2.0), ("energy", 2.0**-10)), minimum_charge_s=900),
+)
 
 
 def snapshot_differences(site: Site, snapshot: Snapshot, at: datetime) -> list[str]:
@@ -86,20 +93,26 @@ def delivered_differences(site: Site, at: datetime) -> list[str]:
     edges = sorted({*(AS_OF - timedelta(days=days) for days in (20, 3, 0)), at})
     entries = list(range(len(tree)))
 
-    def load() -> tuple[Any, Any]:
+    def load() -> tuple[Any, Any, list[Any]]:
         delivered = delivered_usage.load_delivered_by_site(
             policy=site.policy, tree=tree, entries=entries, whole=[0], edges=edges
         )
-        return delivered, delivered_usage.load_by_site(policy=site.policy, tree=tree, from_at=None, to_at=at)
+        in_units = [
+            delivered_usage.load_delivered(policy=site.policy, tree=tree, entries=entries, edges=edges, unit=unit).below
+            for unit in _UNITS
+        ]
+        by_site = delivered_usage.load_by_site(policy=site.policy, tree=tree, from_at=None, to_at=at)
+        return delivered, by_site, in_units
 
-    kept, kept_by_site = load()
+    kept, kept_by_site, kept_in_units = load()
     with transaction.atomic(), _placed_one_by_one(delivered_usage):  # nothing is cached within a transaction
-        new, new_by_site = load()
+        new, new_by_site, new_in_units = load()
     is_same = (
         all(np.array_equal(getattr(kept, name), getattr(new, name)) for name in ("below", "by_site", "unmapped"))
         and kept_by_site.origins == new_by_site.origins
         and kept_by_site.first_at == new_by_site.first_at
         and np.array_equal(kept_by_site.own, new_by_site.own)
+        and all(map(np.array_equal, kept_in_units, new_in_units))
     )
     return [] if is_same else [f"{site.slug}: delivered usage differs"]
 

@@ -48,7 +48,9 @@ from apps.series.runs import build_series_stale, enqueue_series_build
 from apps.usage import tasks as usage_tasks
 from tests.priority_site import Site
 from tests.simulation import from_nothing, invariants
-from tests.simulation.faults import ENDS, Broker, End, Faults, Killed, end_leases, may_fail
+from tests.simulation.editors import Editors
+from tests.simulation.faults import ENDS, ENDS_OF_REQUESTS, Broker, End, Faults, Killed, end_leases, may_fail
+from tests.simulation.outages import Reader
 from tests.simulation.peers import Peer, a_peer
 from tests.simulation.random_site import RandomSite, next_days, next_minutes
 from tests.simulation.restarts import Archive, Backups, contents
@@ -84,6 +86,8 @@ THEMES: Mapping[str, Theme] = {
     "drafts and late usage": Theme({"test_drafts": 4, "build_series": 2}, is_late=True),
     "restores": Theme({"restore": 15, "restore_archive": 20, "recompute": 3, "build_feeds": 2}),
     "lossy messages, dying workers": Theme({"fetch": 2, "act_as_peer": 2, "tick": 4}, ends=0.7, reach=4, lost=0.5),
+    "editors beside each other": Theme({"edit": 15, "restore": 6, "act": 0.5}),
+    "outages": Theme({"outage": 8, "recompute": 3}),
     "everything": Theme(is_late=True),
 }
 # What beat asks for.
@@ -112,7 +116,7 @@ class History:
 
     def __init__(self, seed: int, backups: Backups, site: RandomSite, peer: Peer) -> None:
         self.seed, self.backups = seed, backups
-        self.site, self.peer = site, peer
+        self.site, self.peer, self.editors, self.reader = site, peer, Editors(site), Reader()
         self.draw = self.site.random
         self.theme_name, self.theme = theme_of(seed)
         self.faults, self.broker = Faults(self.draw), Broker(self.draw, self.theme.lost)
@@ -136,6 +140,8 @@ class History:
             self._restore_archive: 0.1,
             self._act_as_peer: 2,
             self._fetch: 1.2,
+            self._edit: 3,
+            self._outage: 0.7,
         }
         for what in self._weights:
             self._weights[what] *= self.draw.choice(SWARM) * self.theme.often.get(_name(what), 1.0)
@@ -162,7 +168,9 @@ class History:
         (what,) = self.draw.choices(list(self._weights), weights=list(self._weights.values()))
         self.counts[_name(what)] += 1
         what()
-        self._compare([*invariants.usage_differences(), *invariants.count_differences()])
+        self._compare(
+            [*invariants.usage_differences(), *invariants.kind_differences(), *invariants.count_differences()]
+        )
         if number % SERVED_EVERY == 0:
             self._compare(invariants.served_differences())
         if number % AUDITED_EVERY == 0:
@@ -190,6 +198,17 @@ class History:
     def _act_as_peer(self) -> None:
         self.site.say(self.peer.act(self.site.at))
 
+    def _edit(self) -> None:
+        self._compare(self.editors.act())
+
+    def _outage(self) -> None:
+        """No worker works, and what the broker has is lost; people go on, and readers get the last good snapshot."""
+        for _ in range(self.draw.randint(1, 4)):
+            self.draw.choice([self.site.act, self.site.act, self._pass_time])()
+            self._compare(self.reader.differences(self.policies, self.site.at))
+        self.broker.lose_all()
+        self.site.say("workers and broker were away")
+
     def _fetch(self) -> None:
         """From the peer, by workers of which some are killed; a failed answer fails its fetch alone."""
         requested = self.peer.request(self.site.at)
@@ -199,7 +218,7 @@ class History:
 
     def _act(self) -> None:
         if self.draw.random() < self.theme.ends / 6:
-            with self.faults.one("killed", reach=self.theme.reach):
+            with self.faults.one(self.draw.choice(ENDS_OF_REQUESTS), reach=self.theme.reach):
                 self.site.act()
             return
         self.site.act()
@@ -453,7 +472,7 @@ def _virtual_time() -> Iterator[None]:
     with (
         patch.object(runs, "time", ticks),
         patch.object(concurrent_fetch, "PATIENCE_S", 60.0),
-        patch.object(series_runs, "MOST_HOURS", _HOURS),
+        patch.object(series_runs, "MOST_REBUILT_HOURS", _HOURS),
     ):
         yield
 

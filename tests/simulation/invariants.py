@@ -13,19 +13,22 @@ from typing import Any
 from django.db.models import Count, Sum
 
 from apps.accounts.audit_log import check_chain
+from apps.core.resource_kinds import rates_of
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import every_leaf
 from apps.priorities.snapshot_values import unpack_snapshot
 from apps.priorities.snapshots import read_data
 from apps.runs.models import Run
 from apps.series.models import SeriesDay, SeriesHour
-from apps.usage.models import Bucket, Record, SealedHour, Source
+from apps.usage.models import Bucket, KindHour, Record, SealedHour, SealedKind, Source
 from apps.usage.records.imports import KIND as IMPORT
 from tests.oracles.hourly_usage import Job
 
 _ROUNDED_S = 1e-6
+_QUANTUM = 2.0**-10  # of an hour by kind, which the rate of energy may round in another way
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -47,6 +50,30 @@ def usage_differences() -> list[str]:
         if abs(buckets.get(key, 0.0) - made.get(key, 0.0)) > _ROUNDED_S
     ]  # fmt: skip
     return [f"{len(unlike)} hours differ from their records, the first is {_described(unlike[0])}"] if unlike else []
+
+
+def kind_differences() -> list[str]:
+    """The hours by kind of a source are those of its ended records, and of the removed ones."""
+    made: dict[tuple[int, int, str], float] = defaultdict(float)
+    ended = Record.objects.filter(state="finished", kinds__isnull=False)
+    for source_id, start_at, end_at, kinds in ended.values_list("source_id", "start_at", "end_at", "kinds"):
+        assert kinds is not None
+        assert start_at is not None
+        assert end_at is not None
+        for kind, rate in rates_of(tuple(kinds.items()), (end_at - start_at).total_seconds()):
+            for hour_s, kind_s in _by_hour(start_at, end_at, rate):
+                made[source_id, hour_s, kind] += kind_s
+    removed = SealedKind.objects.values_list("source_id", "hour_at", "kind__name", "amount")
+    for source_id, hour_at, kind, amount in removed:
+        made[source_id, int(hour_at.timestamp()), kind] += amount
+    own = list(Source.all_objects.exclude(kind=Source.Kind.PEER).values_list("pk", flat=True))
+    rows = KindHour.objects.filter(source_id__in=own).values_list("source_id", "hour_at", "kind__name")
+    stored = {(source, int(at.timestamp()), kind): total for source, at, kind, total in rows.annotate(Sum("amount"))}
+    unlike = [
+        key for key in sorted(stored.keys() | made.keys()) if abs(stored.get(key, 0.0) - made.get(key, 0.0)) > _QUANTUM
+    ]
+    first = f"{_described(unlike[0][:2])}, {unlike[0][2]}" if unlike else ""
+    return [f"{len(unlike)} hours by kind differ from their records, the first is {first}"] if unlike else []
 
 
 @lru_cache(maxsize=20_000)
@@ -126,7 +153,7 @@ def served_differences() -> list[str]:
             tree.path(place): int(values.rank[place]) if values.has_rank[place] else None
             for place in values.is_ranked.nonzero()[0].tolist()
         }
-        answered = {leaf["entry"]: leaf["rank"] for leaf in served.every_leaf() if leaf["entry"] in ranks}
+        answered = {leaf["entry"]: leaf["rank"] for leaf in every_leaf(served) if leaf["entry"] in ranks}
         if answered != ranks:
             differences.append(f"{slug}: ranks are answered that snapshot {row.pk} doesn't have")
     return differences

@@ -11,10 +11,11 @@ from typing import Any
 
 from django.db import transaction
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import load_account_index
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.core.errors import DomainError
+from apps.core.resource_kinds import NO_KINDS, Kinds, gpus_of
 from apps.mapping.attachments import attach_account, detach_account
 from apps.mapping.models import Attachment
 from apps.mapping.rules.rule import Rule
@@ -71,6 +72,14 @@ METRICS: tuple[dict[str, Any], ...] = (
         "class_factors": [{"queue": "long", "factor": 0.5}],
         "site_factors": [{"site": "north", "factor": 2}],
     },
+    {"weights": {"cpu_s": 1.0, "gpu_s": 2.0, "gpu:h100": 16.0, "license/matlab": 4.0, "energy": 2.0**-10}},
+)
+KINDS: tuple[Kinds, ...] = (
+    NO_KINDS,
+    NO_KINDS,
+    (("gpu:h100", 2.0),),
+    (("energy", 4_096.0), ("gpu:h100", 1.0), ("gpu:t4", 1.0)),
+    (("license/matlab", 3.0),),
 )
 APPROACHES = ({"local": "historical", "global": "historical"}, {"local": "active", "global": "predictive"})
 NAMESPACES = ("c1", "c2")
@@ -183,11 +192,12 @@ class RandomSite:
                 start_at=start_at,
                 end_at=end_at,
                 cpus=pick([1, 2, 64, 0]),
-                gpus=pick([0, 1]),
+                gpus=gpus_of(kinds) + pick([0, 1]),
                 queue=pick(["", "long"]),
                 site=pick(["", "", "north", "south"]),
+                kinds=kinds,
             )
-            for _ in range(self.random.randint(1, 3))
+            for kinds in self.random.choices(KINDS, k=self.random.randint(1, 3))
         ]
         source = self._any_source()
         ingest_batch(source=source, rows=rows, at=self.at)
@@ -198,7 +208,7 @@ class RandomSite:
         if not self._rows:
             return
         source = self._any_source()
-        rows = [row._replace(revision=row.revision + 1, cpus=row.cpus / 2) for row in self._rows]
+        rows = [row._replace(revision=row.revision + 1, cpus=row.cpus / 2, kinds=row.kinds[1:]) for row in self._rows]
         ingest_batch(source=source, rows=rows, at=self.at)
         self.say("jobs corrected", source.slug)
         self._rows = rows

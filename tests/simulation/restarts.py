@@ -78,7 +78,7 @@ class Backups:
     def begin_anew(self, nothing: str) -> None:
         """Restore a copy of before a history, and forget all others."""
         self.restore(nothing)
-        with self._server() as server:
+        with database_server() as server:
             for name in self._copies:
                 if name != nothing:
                     self._drop(server, name)
@@ -98,7 +98,7 @@ class Backups:
     def empty(self) -> None:
         """Another machine, with an empty database."""
         connections.close_all()
-        with self._server() as server:
+        with database_server() as server:
             self._drop(server, self._database)
             statement = sql.SQL("CREATE DATABASE {} TEMPLATE template0 STRATEGY file_copy")
             server.execute(statement.format(sql.Identifier(self._database)))
@@ -118,14 +118,14 @@ class Backups:
         with connection.cursor() as cursor:
             cursor.execute("CREATE TABLE IF NOT EXISTS restored_by_a_test ()")
         connections.close_all()
-        with self._server() as server:
+        with database_server() as server:
             for name in self._copies:
                 self._drop(server, name)
         shutil.rmtree(self._folder)
 
     def _copy(self, database: str, name: str) -> None:
         connections.close_all()
-        with self._server() as server:
+        with database_server() as server:
             server.execute(_NOBODY_ELSE, [database])
             self._drop(server, name)
             statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
@@ -136,16 +136,18 @@ class Backups:
         server.execute(_NOBODY_ELSE, [name])
         server.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
 
-    def _server(self) -> psycopg.Connection[tuple[Any, ...]]:
-        settings = connection.settings_dict
-        return psycopg.connect(
-            host=settings["HOST"] or None,
-            port=settings["PORT"] or None,
-            user=settings["USER"] or None,
-            password=settings.get("PASSWORD") or None,
-            dbname="postgres",
-            autocommit=True,
-        )
+
+def database_server() -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection to the server of the test's database, but to another database."""
+    settings = connection.settings_dict
+    return psycopg.connect(
+        host=settings["HOST"] or None,
+        port=settings["PORT"] or None,
+        user=settings["USER"] or None,
+        password=settings.get("PASSWORD") or None,
+        dbname="postgres",
+        autocommit=True,
+    )
 
 
 def _uploads() -> Path:

@@ -80,7 +80,7 @@ def lived(seed: int, steps: Sequence[int], backups: Backups, nothing: str, *, tr
 
 
 def test_a_short_history_leaves_what_would_be_made_from_nothing(backups: Backups) -> None:
-    lived(6, range(40), backups, backups.back_up())
+    lived(8, range(40), backups, backups.back_up())
 
 
 @pytest.mark.deep

@@ -12,7 +12,9 @@ import pytest
 from apps.cli.backup import restoring
 from apps.cli.stack.restore_check import UnfinishedRestore, unfinished_restore
 from apps.federation.usage_feeds import feed_build
+from apps.policies.changesets import change_sets
 from apps.priorities import snapshot_retention
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.series import back_test_runs, builder, runs
 from tests.simulation.history import THEMES, Wrong, live
 from tests.simulation.restarts import Backups
@@ -68,7 +70,17 @@ def hold_all_restores_for_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restoring, "unfinished_restore", of_any_backup)
 
 
-# Each mend, the number of its fault in the review of 28 November, and the theme whose histories find it.
+def merge_whatever_others_changed(patch: pytest.MonkeyPatch) -> None:
+    """What was published since the page of an editor isn't compared with what it showed."""
+    patch.setattr(change_sets, "conflicts_with_head", lambda _change_set, _policy: [])
+
+
+def answer_without_the_age(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot is as good as new however long no worker has made another one."""
+    patch.setattr(ServedSnapshot, "age_s", lambda _self, _at: 0.0)
+
+
+# Each mend, the number of its fault or promise, and the theme whose histories find it.
 MENDS = [
     pytest.param(go_on_from_former_sums, "builds that are resumed", id="W1"),
     pytest.param(go_on_from_former_sums, "drafts and late usage", id="W2"),
@@ -77,6 +89,8 @@ MENDS = [
     pytest.param(hold_all_restores_for_one, "restores", id="W6"),
     pytest.param(let_feeds_go_by_any_clock, "clocks ahead", id="W7"),
     pytest.param(keep_snapshots_of_the_future, "clocks ahead", id="W8"),
+    pytest.param(merge_whatever_others_changed, "editors beside each other", id="promise 9"),
+    pytest.param(answer_without_the_age, "outages", id="promise 6"),
 ]
 
 

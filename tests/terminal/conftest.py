@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.loaded_script import run_script
 from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
@@ -37,19 +36,11 @@ class Terminal:
     def program(self) -> Path:
         return self.home / "fairshare"
 
-    def run(self, *arguments: str, token: str | None = None, python: str = sys.executable, **more: str) -> Outcome:
+    def run(self, *arguments: str, token: str | None = None, **more: str) -> Outcome:
         environment = {"HOME": str(self.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC", **more}
         if token is not None:
             environment["FAIRSHARE_TOKEN"] = token
-        done = subprocess.run(
-            [python, str(self.program), *arguments],
-            capture_output=True,
-            env=environment,
-            cwd=self.home,
-            timeout=60,
-            check=False,
-        )
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return Outcome(*run_script(self.program, arguments, env=environment, cwd=self.home))
 
     def keep(self, text: str, mode: int = 0o600) -> Path:
         path = self.home / ".config" / "fairshare" / "token"

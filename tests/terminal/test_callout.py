@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests.closed_port import CLOSED_PORT
 from tests.terminal.callout_site import FakeSite, factor_of, fake_site
 
 SOURCE = Path(__file__).resolve().parents[2] / "terminal" / "fairshare_callout.py"
@@ -307,9 +307,7 @@ def test_a_clock_reset_renews_the_cache_and_keeps_the_number(callout: Callout, s
 
 
 def test_refused_connections_and_unknown_hosts_fail_at_once(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    callout = Callout(tmp_path, f"http://127.0.0.1:{port}")
+    callout = Callout(tmp_path, f"http://127.0.0.1:{CLOSED_PORT}")
     assert callout.run("ann")[:2] == (UNREACHED, "0.5\n")
     assert callout.run("ann", "--format", "value", "--quiet") == (UNREACHED, "0.5\n", "")
 
@@ -510,23 +508,26 @@ def test_the_callout_is_one_file_for_python_3_6_without_packages() -> None:
 
 def test_quota_uses_the_nearest_ancestor_with_an_allocation(callout: Callout, site: FakeSite) -> None:
     days = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
-    row = {"allocated_core_h": 1000.0, "delivered_core_h": 600.25, "remaining_core_h": 399.75}
-    site.pages = {"allocations": {"results": [days]}, "allocations/table": {"group": row}}
+    own = {"allocated": 1000.0, "used": 600.25, "held": 12.0, "remaining": 399.75, **days}
+    site.pages = {"allocations/board": {"own": own}}
     assert callout.run("quota", "/physics") == (DONE, "399.75\n", "")
-    assert [seen["path"].partition("?")[0].rpartition("grid/")[2] for seen in site.seen] == [
-        "allocations",
-        "allocations/table",
-    ]
-    assert "from=2026-01-01&to=2026-12-31" in site.seen[1]["path"]
+    assert [seen["path"].partition("?")[0].rpartition("grid/")[2] for seen in site.seen] == ["allocations/board"]
+    assert "of=%2Fphysics&unit=core-h" in site.seen[0]["path"]
     site.behave = broken
     status, out, _ = callout.run("quota", "/physics", "--format", "json")
-    assert (status, len(site.seen)) == (DONE, 2)
-    assert json.loads(out)["allocated_core_h"] == 1000.0
+    assert (status, len(site.seen)) == (DONE, 1)
+    shown = json.loads(out)
+    assert (shown["allocated_core_h"], shown["allocated"], shown["held"], shown["unit"]) == (
+        1000.0,
+        1000.0,
+        12.0,
+        "core-h",
+    )
     assert callout.run("quota", "biology")[:2] == (UNREACHED, "-\n")
 
 
 def test_quota_of_a_named_group_and_of_an_unknown_one(callout: Callout, site: FakeSite) -> None:
-    site.pages = {"allocations": {"results": []}}
+    site.pages = {"allocations/board": {"own": None}}
     status, out, _ = callout.run("quota", "physics", "--format", "json")
     found = json.loads(out)
     assert (status, found["entry"], found["remaining_core_h"]) == (DONE, "/all/physics", None)

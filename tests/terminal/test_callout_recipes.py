@@ -165,8 +165,8 @@ def test_pending_jobs_of_lsf_get_the_admin_factor_and_keep_it_without_numbers(ho
 
 def test_esub_prints_the_remaining_hours(host: Host) -> None:
     days = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
-    row = {"allocated_core_h": 10.0, "delivered_core_h": 6.0, "remaining_core_h": 4.0}
-    host.site.pages = {"allocations": {"results": [days]}, "allocations/table": {"group": row}}
+    own = {"allocated": 10.0, "used": 6.0, "held": 0.0, "remaining": 4.0, **days}
+    host.site.pages = {"allocations/board": {"own": own}}
     parameters = host.place / "parameters"
     for project, found in (("climate", "climate has 4.00 core-hours left."), ("$(id)", ""), ("a b", "")):
         parameters.write_text(f'LSB_SUB_QUEUE="normal"\nLSB_SUB_PROJECT_NAME="{project}"\n')

@@ -24,6 +24,7 @@ from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only import fall_back
 from apps.priorities.sentences import build_message
 from tests.examples import first
+from tests.grants import make_grant
 from tests.instants import AT
 from tests.terminal.conftest import Terminal
 
@@ -97,14 +98,14 @@ def test_the_client_shows_rank_and_main_reason(terminal: Terminal, alice: str) -
     assert re.fullmatch(r"\+\d+\.\d", physics[3])
     (own,) = [row for row in lines_of(why.out) if row[0] == "alice" and len(row) == 6]
     assert re.findall(r"\d+", own[5]) == ["1", "1"]
-    accounts = terminal.run("accounts", token=alice)
+    accounts = terminal.run("rank", token=alice)
     (row,) = lines_of(accounts.out)[1:]
     assert (row[:3], re.findall(r"\d+", row[3]), row[4]) == (["grid", "alice", "/physics/alice"], ["3", "3"], "0.3333")
 
 
 @pytest.mark.product  # advice has the dates of forecasts
 def test_the_client_shows_rank_reason_and_advice(terminal: Terminal, alice: str, snapshot: SnapshotAssertion) -> None:
-    assert [plain(terminal.run(name, token=alice).out) for name in ("me", "why", "accounts")] == snapshot
+    assert [plain(terminal.run(name, token=alice).out) for name in ("me", "why", "rank")] == snapshot
 
 
 def test_why_marks_levels_compared_by_local_usage_only(terminal: Terminal, alice: str) -> None:
@@ -130,52 +131,51 @@ def test_the_usage_scope_of_levels_is_shown(terminal: Terminal, alice: str) -> N
     terminal.site.recompute()
     why = " ".join(terminal.run("why", token=alice).out.split())
     assert "local usage: physics; global usage, only of cluster-a: alice." in why
-    tree = terminal.run("tree", token=alice).out
-    assert "Children of / are compared by local usage." in tree
-    assert "Children of /physics are compared by global usage, only of cluster-a." in tree
-    (below,) = re.findall(r"Children of /physics/alice.*", terminal.run("tree", "/physics/alice", token=alice).out)
+    tree = terminal.run("group", token=alice).out
+    assert "Entries below / are compared by local usage." in tree
+    assert "Entries below /physics are compared by global usage, only of cluster-a." in tree
+    (below,) = re.findall(r"Entries below /physics/alice.*", terminal.run("group", "/physics/alice", token=alice).out)
     assert "global usage, only of cluster-a" in below, "from above"
 
 
 def test_json_equals_the_response_of_the_site(terminal: Terminal, alice: str) -> None:
-    for command in ("me", "accounts", "why", "tree"):
+    for command in ("me", "rank", "why", "group"):
         done = terminal.run(command, "--json", token=alice)
         assert done.status == 0, done.err
         found = json.loads(done.out, parse_constant=pytest.fail)
-        assert (found["policy"] == "grid") if command == "tree" else [one["account"] for one in found["accounts"]]
+        assert (found["policy"] == "grid") if command == "group" else [one["account"] for one in found["accounts"]]
     assert json.loads(terminal.run("--json", "me", token=alice).out)["username"] == "alice"
 
 
 def test_the_tree_shows_the_own_path_and_visible_entries(
     terminal: Terminal, alice: str, snapshot: SnapshotAssertion
 ) -> None:
-    own = terminal.run("tree", token=alice)
+    own = terminal.run("group", token=alice)
     assert own.status == 0, own.err
     assert [row[0] for row in lines_of(own.out)][1:4] == ["grid", "physics", "alice"]
     assert "bob" not in own.out
     assert "60.0 %" in own.out
     assert plain(own.out) == snapshot
     pia = terminal.site.token("self:read", "policies:read", user=terminal.site.pia)
-    whole = terminal.run("tree", "/physics", "--policy", "grid", token=pia)
+    whole = terminal.run("group", "/physics", "--policy", "grid", token=pia)
     assert [row[0] for row in lines_of(whole.out)][1:4] == ["physics", "alice", "bob"]
-    assert terminal.run("tree", "--policy=grid", "--depth=0", token=pia).out.count("physics") == 0
+    assert terminal.run("group", "--policy=grid", "--depth=0", token=pia).out.count("physics") == 0
 
 
 def test_two_entries_are_compared_as_far_as_visible(
     terminal: Terminal, alice: str, snapshot: SnapshotAssertion
 ) -> None:
     pia = terminal.site.token("self:read", "policies:read", user=terminal.site.pia)
-    done = terminal.run("compare", "/physics/bob", "/physics/alice", "--policy", "grid", token=pia)
+    done = terminal.run("why", "/physics/bob", "/physics/alice", "--policy", "grid", token=pia)
     assert (done.status, done.err) == (0, "")
     assert re.findall("alice|bob|grid", done.out.splitlines()[0]) == ["alice", "bob", "grid"]
     assert "/physics/bob" in {row[0] for row in lines_of(done.out)}
     assert plain(done.out) == snapshot
     assert max(map(len, done.out.splitlines())) <= 80
-    assert json.loads(terminal.run("compare", "bob", "alice", "--policy=grid", "--json", token=pia).out)["of"] == 3
-    answers = [terminal.run("compare", name, token=alice) for name in ("bob", "xyz")]
+    assert json.loads(terminal.run("why", "bob", "alice", "--policy=grid", "--json", token=pia).out)["of"] == 3
+    answers = [terminal.run("why", name, "alice", token=alice) for name in ("bob", "xyz")]
     assert [answer.status for answer in answers] == [1, 1]
     assert answers[0].err.replace("bob", "X") == answers[1].err.replace("xyz", "X")
-    assert terminal.run("compare", token=alice).status == 2
 
 
 def test_hidden_and_unknown_entries_are_answered_alike(terminal: Terminal, alice: str) -> None:
@@ -184,13 +184,46 @@ def test_hidden_and_unknown_entries_are_answered_alike(terminal: Terminal, alice
         done = terminal.run(command, name, token=alice)
         assert (done.status, done.out) == (1, "")
         assert name in done.err
-        assert "`fairshare accounts`" in done.err
+        assert "`fairshare rank`" in done.err
         refusals.add(done.err.replace(name, "X"))
     assert len(refusals) == 1
-    hidden, missing = (terminal.run("tree", path, token=alice) for path in ("/physics/bob", "/physics/xyz"))
+    hidden, missing = (terminal.run("group", path, token=alice) for path in ("/physics/bob", "/physics/xyz"))
     assert (hidden.status, hidden.err) == (missing.status, missing.err) == (1, hidden.err)
-    other, none = (terminal.run("tree", "--policy", slug, token=alice) for slug in ("other", "nope"))
+    other, none = (terminal.run("group", "--policy", slug, token=alice) for slug in ("other", "nope"))
     assert (other.status, other.err) == (none.status, none.err) == (1, none.err)
+
+
+def test_why_explains_a_visible_name_that_is_no_own_account_by_comparison(terminal: Terminal, alice: str) -> None:
+    everybody = terminal.site.token("self:read", "policies:read", user=terminal.site.alice)
+    make_grant(terminal.site.alice, terminal.site.uid("/physics"), policy=terminal.site.policy, at=AT, reason="test")
+    done = terminal.run("why", "bob", token=everybody)
+    assert (done.status, done.err) == (0, "")
+    assert re.findall("alice|bob|grid", done.out.splitlines()[0]) == ["alice", "bob", "grid"]
+    assert terminal.run("why", "bob", "alice", token=everybody).out == done.out
+
+
+FORMER = {"accounts": ("rank",), "tree": ("group",), "compare": ("why", "/physics/alice", "/physics/alice")}
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_a_former_command_says_its_present_name_and_answers(terminal: Terminal, alice: str, name: str) -> None:
+    now, *more = FORMER[name]
+    former, present = (terminal.run(command, *more, "--json", token=alice) for command in (name, now))
+    assert former.err == f"fairshare: `{name}` has become `fairshare {now}`.\n" + present.err
+    assert (former.status, former.out) == (present.status, present.out)
+    assert "has become" not in terminal.run("--policy", name, now, token=alice).err, "a policy may have that name"
+
+
+def test_check_names_what_is_not_in_order(terminal: Terminal, alice: str) -> None:
+    fine = terminal.run("check", token=alice)
+    assert (fine.status, fine.err) == (0, "")
+    assert terminal.url in fine.out
+    assert "alice, whose token has self:read." in fine.out
+    (row,) = [row for row in lines_of(fine.out) if row[0] == "grid"]
+    assert row[:3] == ["grid", "alice", "/physics/alice"]
+    nobody = terminal.run("check", token=terminal.site.token("self:read", user=terminal.site.nobody))
+    assert (nobody.status, nobody.err) == (1, "fairshare: nobody in other has no rank.\n")
+    assert terminal.run("check", "--at", "2", token=alice).status == 2
 
 
 def test_an_invalid_token_is_refused_with_a_link_to_a_new_one(terminal: Terminal, alice: str) -> None:
@@ -270,6 +303,6 @@ def test_colour_is_used_only_on_terminals_that_want_it(terminal: Terminal, alice
 
 def test_a_closed_pipe_ends_the_client_silently(terminal: Terminal, alice: str) -> None:
     environment = {"HOME": str(terminal.home), "PATH": os.environ["PATH"], "FAIRSHARE_TOKEN": alice}
-    command = f"'{sys.executable}' '{terminal.program}' tree --json | true"
+    command = f"'{sys.executable}' '{terminal.program}' group --json | true"
     done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -7,7 +7,6 @@ import ipaddress
 import json
 import os
 import re
-import socket
 import ssl
 import subprocess
 import sys
@@ -22,7 +21,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from syrupy.assertion import SnapshotAssertion
 
+from tests.closed_port import CLOSED_PORT
 from tests.examples import first
+from tests.loaded_script import run_script
 from tests.terminal.strangers import silence, stranger
 
 SOURCE = Path(__file__).resolve().parents[2] / "terminal" / "fairshare.py"
@@ -78,6 +79,8 @@ def run(
     environment = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **more}
     if token is not None:
         environment["FAIRSHARE_TOKEN"] = token
+    if python == sys.executable and environment["LANG"] == "C.UTF-8" and source is None:
+        return run_script(program, arguments, env=environment, cwd=Path.cwd())
     done = subprocess.run([python, str(program), *arguments], capture_output=True, env=environment, timeout=60)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -97,8 +100,8 @@ def keep(home: Path, mode: int, text: str = TOKEN) -> Path:
 def test_the_token_goes_to_the_site_in_the_header_and_never_in_the_address(tmp_path: Path) -> None:
     with stranger(body=json.dumps(ME).encode()) as server:
         assert run(tmp_path, "me", at(server.port))[0] == DONE
-    assert [seen["Authorization"] for seen in server.seen] == [f"Bearer {TOKEN}"]
-    assert TOKEN not in server.seen[0]["path"]
+    assert [seen["path"] for seen in server.seen] == ["/api/v1/me", "/api/v1/me/allocations"]
+    assert {seen["Authorization"] for seen in server.seen} == {f"Bearer {TOKEN}"}
 
 
 @pytest.mark.parametrize("status", first(2, [301, 302, 303, 307, 308]))
@@ -230,9 +233,7 @@ def test_every_response_has_an_exit_status_and_a_message(
 
 
 def test_unreachable_and_unknown_hosts_are_reported(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    for site in (at(port), "--site=https://no-such-host.invalid"):
+    for site in (at(CLOSED_PORT), "--site=https://no-such-host.invalid"):
         code, out, err = run(tmp_path, "me", site)
         assert (code, out) == (UNREACHED, "")
         assert site.removeprefix("--site=") in err
@@ -285,7 +286,7 @@ def test_an_untrusted_site_certificate_is_refused(tmp_path: Path) -> None:
         assert (code, "SSL_CERT_FILE" in err) == (UNREACHED, True)
         assert server.seen == []
         assert run(tmp_path, "me", site, SSL_CERT_FILE=str(known))[0] == DONE
-        assert len(server.seen) == 1
+        assert [seen["path"] for seen in server.seen] == ["/api/v1/me", "/api/v1/me/allocations"]
     with stranger(tls=others, body=body) as server:  # known, but for another name
         site = f"--site=https://127.0.0.1:{server.port}"
         assert run(tmp_path, "me", site, SSL_CERT_FILE=str(foreign))[0] == UNREACHED
@@ -320,6 +321,25 @@ def test_stale_numbers_change_the_exit_status_only_on_request(tmp_path: Path) ->
         assert re.search(r"\b6[67] min\b", err)
     with stranger(body=b'{"accounts": []}') as server:
         assert run(tmp_path, "me", at(server.port), "--max-age=60")[0] == STALE
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "complaint"),
+    [
+        ({}, DONE, ""),
+        ({"stale": {"text": "Behind: usage is late."}}, STALE, "The numbers of alice in grid are too old."),
+        ({"error": "unmapped", "entry": None, "rank": None}, REFUSED, "alice in grid has no rank."),
+    ],
+)
+def test_check_complains_of_accounts_by_its_exit_status(
+    tmp_path: Path, changed: dict[str, Any], status: int, complaint: str
+) -> None:
+    me = {**ME, "accounts": [{**ME["accounts"][0], **changed}]}
+    with stranger(body=json.dumps(me).encode()) as server:
+        code, out, err = run(tmp_path, "check", at(server.port))
+    assert (code, err) == (status, f"fairshare: {complaint}\n" if complaint else "")
+    assert ("66 min old" in out, "Behind: usage is late." in out) == (True, "stale" in changed)
+    assert ("Lower than most" in out) == ("error" in changed), "why there is none"
 
 
 @pytest.mark.parametrize(
@@ -360,7 +380,7 @@ def test_wrong_usage_has_its_own_exit_status(tmp_path: Path, arguments: tuple[st
 def test_help_needs_neither_token_nor_site(tmp_path: Path) -> None:
     code, out, _ = run(tmp_path, "--help", token=None)
     assert code == DONE
-    assert all(word in out for word in ("me", "accounts", "why", "tree", "FAIRSHARE_TOKEN"))
+    assert all(word in out for word in ("me", "rank", "why", "group", "report", "check", "FAIRSHARE_TOKEN"))
     assert re.search(r"\b0\b\D+\b1\b\D+\b2\b\D+\b3\b\D+\b4\b", out), "what each exit status means"
 
 
@@ -443,3 +463,11 @@ def test_the_oldest_available_python_runs_the_client(tmp_path: Path) -> None:
         assert old == new
         assert old[0] == DONE
         assert run(tmp_path, "me", at(server.port), python=str(PYTHONS[0]), LANG="C")[0] == DONE
+
+
+def test_a_forked_run_of_these_tests_prints_and_ends_as_a_process_of_its_own(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    for arguments in (["--help"], ["--nonsense"], ["me"], ["me", "--site=http://127.0.0.1:1"]):
+        own = subprocess.run([sys.executable, str(SOURCE), *arguments], env=environment, capture_output=True, text=True)
+        forked = run_script(SOURCE, arguments, env=environment, cwd=Path.cwd())
+        assert forked == (own.returncode, own.stdout, own.stderr), arguments

@@ -58,8 +58,9 @@ SELECT source.slug, {_ACCOUNT}, usage_bucket.site, {_CLASS}, hour_at, cpu_s, gpu
 FROM usage_bucket {_JOINS} ORDER BY 1, 2, 3, 4, 5, 6, 7, 8, 9
 """  # noqa: S608 - constants only
 _RECORDS = f"""
-SELECT source.slug, usage_record.cluster, job, array_task, submit_at, restart, revision, state, {_ACCOUNT}, {_CLASS},
-    usage_record.site, start_at, end_at, cpus, gpus, nodes, mem_mb, billing, requested_s
+SELECT source.slug, usage_record.cluster, job, array_task, submit_at, COALESCE(restart, 0), COALESCE(revision, 0),
+    state, {_ACCOUNT}, {_CLASS}, usage_record.site, start_at, end_at, COALESCE(cpus, 1), COALESCE(gpus, 0),
+    COALESCE(nodes, 0), COALESCE(mem_mb, 0), COALESCE(usage_record.billing, 0), requested_s
 FROM usage_record {_JOINS} ORDER BY 1, 2, 3, 4, 5, 6
 """  # noqa: S608 - constants only
 

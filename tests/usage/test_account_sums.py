@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.usage.account_sums import _sum_cells, first_full_hour, split_into_spans
+from apps.usage.account_sums import _Rows, _sum_cells, first_full_hour, split_into_spans
 from apps.usage.changed_hours import _is_continued
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,10 +55,11 @@ def test_sums_of_few_and_scattered_accounts_equal_a_dictionary(
             by_hand[key] = by_hand.get(key, 0.0) + quanta / 1024
             first[source] = min(hour, first.get(source, hour))
         columns = [np.array([row[n] for row in rows], np.int64) for n in range(4)]
-        piece = _sum_cells(columns[0] * spread, columns[1], columns[2], columns[3] / 1024)
+        none, amounts = np.zeros(0, np.int64), (columns[3] / 1024)[None]
+        piece = _sum_cells(_Rows(columns[0] * spread, columns[1], columns[2] * 3_600_000_000, none, amounts))
         keys = zip(piece.account_id.tolist(), piece.source_id.tolist(), strict=True)
-        found = dict(zip(keys, piece.cpu_s.tolist(), strict=True))
-        assert found == {key: value for key, value in by_hand.items() if value or key in found}
+        sums = dict(zip(keys, piece.amounts[0].tolist(), strict=True))
+        assert sums == {key: value for key, value in by_hand.items() if value or key in sums}
         assert dict(zip(piece.first_sources.tolist(), piece.first_hours.tolist(), strict=True)) == first
 
 

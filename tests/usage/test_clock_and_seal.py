@@ -13,8 +13,10 @@ from apps.accounts.actor import COMMAND
 from apps.core.errors import Invalid
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Record, RejectedLine, ReplacedRecord, Source, SourceDay, TooLateRecord
-from apps.usage.parsers.base import RecordRow
+from apps.usage.parsers.base import RecordBatch, RecordRow, RunEvent, microseconds
+from apps.usage.parsers.runs import NOTHING
 from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.source_clocks import ahead_of_clock, ahead_rejection, ahead_rejections, clock_skew_s
 from apps.usage.records.versions import Counts
 from apps.usage.services import NewImport, PushedRecords, push_records, start_import
 from tests.instants import AT
@@ -191,3 +193,31 @@ def test_a_replaced_finished_version_is_retained(source: Source) -> None:
     take(source, row(revision=1, cpus=9.0), row("2"))
     kept = ReplacedRecord.objects.get()
     assert (kept.job, kept.revision, kept.cpus, kept.replaced_at) == ("1", 0, 1.0, AT)
+
+
+def test_a_refusal_names_the_seconds_that_a_time_is_ahead() -> None:
+    far_at = AT + timedelta(seconds=10_000_000)
+    batch = RecordBatch.from_rows([RecordRow("7", "ada", start_at=AT, end_at=far_at, submit_at=AT, cpus=1.0)], [3])
+    (rejection,) = ahead_rejections(batch, ahead_of_clock(batch, tolerance_s=60, at=AT), at=AT)
+    assert (rejection.line, rejection.code) == (3, "ahead_of_clock")
+    assert rejection.message.startswith("end (")
+    assert " is 10000000 s in the future: " in rejection.message
+    event = RunEvent("rest", "7", "", microseconds(far_at), 4, NOTHING, None)
+    assert " is 10000000 s in the future: " in ahead_rejection(event, at=AT).message
+
+
+def test_the_skew_of_a_clock_is_that_of_its_newest_instant() -> None:
+    """0 where it isn't ahead; unknown where nothing is of the last day."""
+
+    def skew_s(*ends_s: float) -> float | None:
+        rows = [
+            row(str(at), start_at=AT - timedelta(days=9), end_at=AT + timedelta(seconds=s))
+            for at, s in enumerate(ends_s)
+        ]
+        return clock_skew_s(RecordBatch.from_rows(rows), at=AT)
+
+    assert skew_s(90.5, -700_000.0) == 90.5
+    assert skew_s(-90.0) == 0.0
+    assert skew_s(1.0 - 86_400.0) == 0.0
+    assert skew_s(-86_400.0) is None
+    assert skew_s() is None

@@ -11,7 +11,7 @@ from django.template import engines
 from django.template.base import Template
 from django.template.exceptions import TemplateSyntaxError
 
-from apps.web.listing import Column, Listing, answer_serializer, csv_rows, table_of
+from apps.web.listings.listing import Column, Listing, answer_serializer, csv_rows, table_of
 from apps.web.shell.requests import csv_response
 from apps.web.templatetags import listings
 from tests.instants import AT
@@ -106,7 +106,13 @@ def test_a_cell_without_a_name_is_refused() -> None:
     ("columns", "orders", "message"),
     [
         ((Column("a", str, on="page"),), {}, "a: page is no face; faces: answer, file"),
-        ((Column("a", str), Column("a", int)), {}, "answer has two columns a"),
+        ((Column("a", str), Column("a", int)), {}, "two columns have the name a"),
+        ((Column("a", str), Column("a", str, "job.name", on="csv")), {}, "two columns have the name a"),
+        (
+            (Column("a", str, "job.name"), Column("b", str, "job.name", on="csv")),
+            {},
+            "two columns have the value job.name",
+        ),
         ((Column("a", str, on="table"),), {}, "a needs a title"),
         ((Column("a", str, on="card"),), {}, "a needs a title"),
         ((Column("a", str, lambda row: row),), {}, "a: a column of REST is read by a path"),
@@ -121,6 +127,7 @@ def test_a_declaration_that_a_face_cannot_show_is_refused(
         Listing(columns, orders=orders)
 
 
-def test_one_name_may_differ_between_faces() -> None:
-    listing = Listing((Column("user", str, "job.name"), Column("user", str, "user", on="csv")))
-    assert list(csv_rows(listing.on("csv"), [ROW])) == [["eva"]]
+def test_a_table_may_show_more_than_the_value() -> None:
+    column = Column("job", str, "job.name", on="csv table", title="Job", show=lambda row: f"{row.user}: {row.job.name}")
+    assert list(csv_rows([column], [ROW])) == [["7"]]
+    assert '<td data-label="Job">eva: 7</td>' in drawn(Listing((column,)), [ROW])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.web.rank_moves import other_targets_text
+from apps.web.texts.rank_moves import other_targets_text
 
 
 @pytest.mark.parametrize(

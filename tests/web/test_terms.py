@@ -11,7 +11,7 @@ from django.template import Context, Template
 from django.test import RequestFactory
 
 from apps.pages.help.documents import read_document
-from apps.web.glossary import terms
+from apps.web.texts.glossary import terms
 
 _USE = re.compile(r"""{% term "([^"]+)" """)
 

@@ -16,7 +16,7 @@ from ldap3.core.exceptions import LDAPException
 from ldap3.utils.conv import escape_filter_chars
 
 from apps.accounts.models import Identity, User
-from apps.accounts.people import MOST_GROUPS, Person, update_or_create_user
+from apps.accounts.people import MOST_GROUPS_OF_PERSON, Person, update_or_create_user
 from apps.core.clock import now
 from apps.core.errors import Unavailable
 
@@ -118,7 +118,9 @@ def _groups(connection: Connection, entry: dict[str, Any], username: str) -> lis
         values = {"{dn}": escape_filter_chars(entry["dn"]), "{username}": escape_filter_chars(username)}
         # At once: a distinguished name may contain {username}.
         wanted = re.sub(r"\{dn\}|\{username\}", lambda name: values[name[0]], settings.FAIRSHARE_LDAP_GROUP_FILTER)
-        names += [group["dn"] for group in _search(connection, settings.FAIRSHARE_LDAP_GROUPS, wanted, MOST_GROUPS)]
+        names += [
+            group["dn"] for group in _search(connection, settings.FAIRSHARE_LDAP_GROUPS, wanted, MOST_GROUPS_OF_PERSON)
+        ]
     return list(dict.fromkeys(names))
 
 

@@ -29,7 +29,7 @@ _KEY_TYPES = {
     "ES512": "EC",
     "EdDSA": "OKP",
 }
-_MOST_KEYS = 50
+_MOST_ISSUER_KEYS = 50
 
 
 class InvalidToken(Exception):
@@ -84,7 +84,7 @@ def _fitting_keys(header: Mapping[str, Any], key_set: Any) -> list[dict[str, Any
     algorithm = header["alg"]
     usable = [
         key
-        for key in keys[:_MOST_KEYS]
+        for key in keys[:_MOST_ISSUER_KEYS]
         if isinstance(key, dict)
         and key.get("kty") == _KEY_TYPES[algorithm]
         and key.get("use", "sig") == "sig"

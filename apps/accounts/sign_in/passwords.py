@@ -31,7 +31,6 @@ from apps.core.clock import SKEW
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.invisible import visible
 from apps.core.mail_server import UNDER_WAY, ServerDown, is_down
-from apps.core.plugins import plugins
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ MOST_ADDRESSED = 5  # accounts with the same address that get a mail
 _BACK_OFF = timedelta(minutes=1)
 _GIVEN_UP = timedelta(hours=1)
 _KEPT = timedelta(days=1)
-_MOST_AT_ONCE = 50
+_MOST_PASSWORD_MAILS_AT_ONCE = 50
 _LONGEST_LOCKED = 255  # as in the table of failed attempts
 
 
@@ -124,11 +123,8 @@ def _set(user: User, password: str, *, verb: str, at: datetime, actor: Actor, bu
 
 
 def resets_by_mail() -> bool:
-    """Whether this site sends password reset mails: requires a mail server, a configured address of the site, and a
-    plug-in that sends mail.
-    """
-    is_configured = str(settings.FAIRSHARE_EMAIL) != "off" and bool(settings.FAIRSHARE_URL)
-    return is_configured and any(plugin.sends_mail for plugin in plugins())
+    """Whether this site sends password reset mails: requires a mail server and a configured address of the site."""
+    return str(settings.FAIRSHARE_EMAIL) != "off" and bool(settings.FAIRSHARE_URL)
 
 
 def request_reset(*, address: str, at: datetime) -> None:
@@ -149,15 +145,11 @@ def _plan_reset(user: User, at: datetime) -> None:
         PasswordReset.objects.create(user=user, asked_at=at, due_at=at)
 
 
-def is_reset_due(at: datetime) -> bool:
-    return PasswordReset.objects.filter(ended_at=None, due_at__lte=at).exists()
-
-
 def send_resets(*, at: datetime) -> int:
     """Send planned mails; returns their number. Failures are retried for an hour, the validity of a link."""
     PasswordReset.objects.filter(asked_at__lt=believed(at) - _KEPT).delete()
     n_sent = n_tried = 0
-    while n_tried < _MOST_AT_ONCE:
+    while n_tried < _MOST_PASSWORD_MAILS_AT_ONCE:
         asked = _reserve_next(at)
         if asked is None:
             break
@@ -165,7 +157,7 @@ def send_resets(*, at: datetime) -> int:
         try:
             n_sent += _send_reset(asked, at)
         except ServerDown:
-            n_tried = _MOST_AT_ONCE  # the others use the same server: retry them at the next run
+            n_tried = _MOST_PASSWORD_MAILS_AT_ONCE  # the others use the same server: retry them at the next run
         asked.save()
     return n_sent
 
@@ -208,7 +200,7 @@ def _send_reset(asked: PasswordReset, at: datetime) -> bool:
 def _reset_mail(user: User) -> EmailMessage:
     uid = urlsafe_base64_encode(force_bytes(user.pk))
     token = default_token_generator.make_token(user)
-    path = reverse("dashboard:password-reset-confirm", kwargs={"uidb64": uid, "token": token})
+    path = reverse("pages:password-reset-confirm", kwargs={"uidb64": uid, "token": token})
     lines = [
         _("A new password was requested for %(name)s on %(site)s.")
         % {"name": user.username, "site": settings.FAIRSHARE_SITE},

@@ -35,7 +35,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _LEVEL = 3
 _READ = 1024  # packed bytes at a time, of which zstd makes 32 MB at most
 # Limits of what is unpacked. Dumps of real sites are at most a hundred times as large as their packed form.
-_MOST_RATIO, _ALWAYS_ALLOWED = 1000, 256 * 1024**2
+_MOST_EXPANDED, _ALWAYS_ALLOWED = 1000, 256 * 1024**2
 _MOST_HEADER = 64 * 1024  # bytes of an extended header of tar, which has a long name
 _SIGNED = b"backup 1\n"  # precedes the signed sums: the site's key signs other things, too
 
@@ -293,8 +293,8 @@ class _Unpacked:
                 raise BadArchive("The backup was cut: its end is missing.")
             unpacked = self._unpacker.decompress(packed)
             self._n_read, self._n_unpacked = self._n_read + len(packed), self._n_unpacked + len(unpacked)
-            if self._n_unpacked > _ALWAYS_ALLOWED + _MOST_RATIO * self._n_read:
-                raise BadArchive(f"The backup was changed: it unpacks to over {_MOST_RATIO:,} times its own size.")
+            if self._n_unpacked > _ALWAYS_ALLOWED + _MOST_EXPANDED * self._n_read:
+                raise BadArchive(f"The backup was changed: it unpacks to over {_MOST_EXPANDED:,} times its own size.")
             self._unpacked += unpacked
         content = bytes(self._unpacked[:size])
         del self._unpacked[:size]

@@ -16,7 +16,7 @@ DATABASE, SECRETS, SOURCE_SECRETS, UPLOADS = "database", "secrets", "source-secr
 _DUMP = b"PGDMP"  # how a dump of pg_dump's own format begins
 _MOST_MANIFEST = 1024**2  # bytes
 _LONGEST_WORD = 200  # characters of what is shown
-_LONGEST_NAME = 255  # bytes, of a file
+_LONGEST_FILE_NAME = 255  # bytes, of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,21 +163,21 @@ class _Contents:
     def _add_name(self, name: str) -> None:
         folder, _, rest = name.partition("/")
         if (folder not in (SECRETS, SOURCE_SECRETS, UPLOADS) or not rest) and name != DATABASE:
-            raise BadArchive(f"The backup was changed: it has no place for a file {name[:_LONGEST_NAME]!r}.")
+            raise BadArchive(f"The backup was changed: it has no place for a file {name[:_LONGEST_FILE_NAME]!r}.")
         parts = name.split("/")
         if any(not _is_name(part) for part in parts):
             raise BadArchive(
-                f"The backup has a file with the name {name[:_LONGEST_NAME]!r}, which leads out of its folder."
+                f"The backup has a file with the name {name[:_LONGEST_FILE_NAME]!r}, which leads out of its folder."
             )
         above = {"/".join(parts[:n]) for n in range(1, len(parts))}
         if name in self._files or name in self._folders or above & self._files:
-            raise BadArchive(f"The backup was changed: it has two files {name[:_LONGEST_NAME]!r}.")
+            raise BadArchive(f"The backup was changed: it has two files {name[:_LONGEST_FILE_NAME]!r}.")
         self._files.add(name)
         self._folders |= above
 
 
 def _is_name(part: str) -> bool:
-    is_short = len(part.encode("utf-8", "surrogateescape")) <= _LONGEST_NAME
+    is_short = len(part.encode("utf-8", "surrogateescape")) <= _LONGEST_FILE_NAME
     return part not in ("", ".", "..") and "\0" not in part and is_short
 
 

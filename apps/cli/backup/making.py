@@ -31,6 +31,8 @@ from apps.runs.fault_points import fault_point
 PLAIN, ENCRYPTED = ".backup", ".backup.age"
 # Settings of a place, which differ where a backup is restored, and secrets, of which not even a digest is stored.
 _OF_THE_PLACE = re.compile(r"FAIRSHARE_(VAR|PORT|CLOCK|TEST.*|SUPERVISED|.*_FILE|.*(PASSWORD|SECRET|PEPPER|KEY|URL).*)")
+_NAME_FORM = "fairshare-%Y%m%dT%H%M%SZ"
+_NAME = re.compile(r"fairshare-\d{8}T\d{6}Z\.backup(\.age)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +126,6 @@ def read_identity(path: str) -> str:
     return Path(path).read_text(encoding="utf-8", errors="replace") if path else ""
 
 
-def verify_backup(file: IO[bytes], identity: str = "") -> dict[str, Any]:
-    """Read a whole backup; returns its manifest.
-
-    Raises:
-        BadArchive: it is cut, changed, of another product, or encrypted for another key.
-    """
-    return examine_backup(file, identity).manifest
-
-
 def remove_old(folder: Path, keep: int, *, at: datetime) -> Sequence[Path]:
     """Remove all but the newest backups of a folder that `name_of` named."""
     made = backups_in(folder, at=at)
@@ -157,10 +150,6 @@ def abandoned_drafts(folder: Path, name: str = "") -> Sequence[Path]:
 def instant_of(backup: Path) -> datetime:
     """As its name has it, in whole seconds."""
     return datetime.strptime(backup.name.partition(".")[0], _NAME_FORM).replace(tzinfo=UTC)
-
-
-_NAME_FORM = "fairshare-%Y%m%dT%H%M%SZ"
-_NAME = re.compile(r"fairshare-\d{8}T\d{6}Z\.backup(\.age)?")
 
 
 def name_of(at: datetime, *, is_encrypted: bool) -> str:

@@ -118,8 +118,9 @@ def _environment() -> Mapping[str, str]:
     database: Mapping[str, Any] = settings.DATABASES[DEFAULT_DB_ALIAS]
     options = database.get("OPTIONS", {})
     given = {
-        "PGHOST": database.get("HOST"),
-        "PGPORT": database.get("PORT"),
+        "PGHOST": database.get("HOST")
+        or options.get("host"),  # a socket's folder: postgres://…/name?host=/run/postgresql
+        "PGPORT": database.get("PORT") or options.get("port"),
         "PGUSER": database.get("USER"),
         "PGPASSWORD": database.get("PASSWORD"),
         "PGDATABASE": database.get("NAME"),

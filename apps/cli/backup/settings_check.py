@@ -13,7 +13,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from apps.core.errors import DomainError
 
 BACKUP_IDS = _RECIPIENT, _FOLDER, _PROGRAMS = "fairshare.E008", "fairshare.W006", "fairshare.W007"
-_SEE = "See Back up and restore in docs/install.md."
+_SEE = "See Back up and restore in docs/operate.md."
 
 
 def check_backup_settings(**_more: Any) -> list[CheckMessage]:

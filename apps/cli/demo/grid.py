@@ -33,6 +33,7 @@ _SETTINGS = {
     "approach": {"local": "predictive", "global": "predictive"},
 }
 _MOUNTED = {"most_points": 100, "every_s": EVERY_S}
+_TITLES = {PROJECT: "Aurora", VO: "Northlight", "site-a": "Site A", "site-b": "Site B"}
 
 
 def _entry(name: str, shares: int, members: Mapping[str, int], kind: str = "project") -> dict[str, Any]:
@@ -76,9 +77,6 @@ def set_up(instances: Mapping[str, Instance], password: str) -> dict[str, str]:
         peers = [(f"/{VO_ENTRY}", url, keys[peer], CORES)]
         instances[site].request("subscribe", peers=peers, settings={"every_s": EVERY_S})
     return tokens
-
-
-_TITLES = {PROJECT: "Aurora", VO: "Northlight", "site-a": "Site A", "site-b": "Site B"}
 
 
 def _mount(

@@ -39,6 +39,12 @@ _HISTORY_STEP_S = 600
 _LINE_S = 3600  # of simulated time between two lines
 _DATABASE_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}  # nothing is kept
 _OWN = ("FAIRSHARE_", "DATABASE_URL", "CELERY_", "SECRET_KEY", "DJANGO_", "FAULT")  # of another instance's environment
+_WHAT = {
+    grid.PROJECT: "project.example: shares of the project aurora's members",
+    grid.VO: "vo.example: the VO northlight mounts the project, and divides its shares",
+    "site-a": "site-a.example: mounts the VO beside its own group, runs jobs",
+    "site-b": "site-b.example: likewise, with other users",
+}
 
 
 def run_demo(*, first_port: int, at: datetime, signals: Signals) -> None:
@@ -131,6 +137,7 @@ class _Demo:
                 "Until now jobs started in the order of their submission: ben and cara submitted most, and got most.",
                 "From now on the sites start jobs by priority, so shares come to their targets within five minutes:",
                 *pages,
+                "Circles move to the line named fair as usage arrives; Play shows the hours before.",
                 "Then change shares of the project or the VO, and see both sites follow. Ctrl-C removes everything.\n",
                 "Each minute: share of the project's members at site-a | site-b, and their target.",
             ]
@@ -148,14 +155,6 @@ class _Demo:
             for user in grid.PROJECT_MEMBERS
         ]
         return f"{self._now:%H:%M}  {'   '.join(members)}"
-
-
-_WHAT = {
-    grid.PROJECT: "project.example: shares of the project aurora's members",
-    grid.VO: "vo.example: the VO northlight mounts the project, and divides its shares",
-    "site-a": "site-a.example: mounts the VO beside its own group, runs jobs",
-    "site-b": "site-b.example: likewise, with other users",
-}
 
 
 def _refuse_taken_port(name: str, port: int) -> None:

@@ -21,8 +21,8 @@ from apps.policies.models import Policy
 from apps.usage.models import Source
 from apps.usage.timeliness import is_collection_failing
 
-_MOST_ROWS = 100_000  # of the audit log: about three seconds; a task verifies all of them each hour
-_LONGEST_ERROR = 300  # characters, as in notices
+_MOST_AUDIT_ROWS = 100_000  # of the audit log: about three seconds; a task verifies all of them each hour
+_LONGEST_COLLECT_ERROR = 300  # characters, as in notices
 _PEERS = {
     Condition.BLOCKED: "isn't fetched until an administrator decides",
     Condition.EXPIRED: "has expired",
@@ -40,7 +40,7 @@ def check_sources(at: datetime) -> Iterator[str | Finding]:
         yield Finding(each["code"], "warn", f"The source {each['subject']} is late: {each['message']}.", remedy)
     for source in sources:
         if is_collection_failing(source):
-            error = " ".join(source.collect_error.split())[:_LONGEST_ERROR].rstrip(".")
+            error = " ".join(source.collect_error.split())[:_LONGEST_COLLECT_ERROR].rstrip(".")
             message = f"The last collection of {source.slug} failed: {error}."
             remedy = f"Mend it and try: `{command_name('collect_usage')} --source {source.slug}`. See docs/sources.md."
             yield Finding("collection_failing", "warn", message, remedy)
@@ -61,7 +61,7 @@ def check_peers(at: datetime) -> Iterator[str | Finding]:
             load_keys(at=at)
         except Unavailable:
             message = "The site's signing key can't be read with this SECRET_KEY: nothing can be published."
-            remedy = "Put the former key into SECRET_KEY_FALLBACKS: see Back up and restore in docs/install.md."
+            remedy = "Put the former key into SECRET_KEY_FALLBACKS: see Back up and restore in docs/operate.md."
             yield Finding("signing_key_unreadable", "bad", message, remedy)
 
 
@@ -80,11 +80,11 @@ def check_snapshots(at: datetime) -> Iterator[str | Finding]:
 
 def check_audit(at: datetime) -> Iterator[str | Finding]:
     """The chain of the newest rows now, and what the last check of all rows said."""
-    verdict, whole = check_newest(_MOST_ROWS), last_check()
-    yield f"{counted(verdict.n_rows, 'row')}; the newest {_MOST_ROWS:,} were verified now"
+    verdict, whole = check_newest(_MOST_AUDIT_ROWS), last_check()
+    yield f"{counted(verdict.n_rows, 'row')}; the newest {_MOST_AUDIT_ROWS:,} were verified now"
     if problem := verdict.problem or (whole.problem if whole is not None and whole.broken_id is not None else ""):
         remedy = (
             f"`{command_name('verify_audit')}` checks it from its first row. Somebody with the database's password "
-            "changed it: compare it with a backup. See docs/install.md."
+            "changed it: compare it with a backup. See docs/operate.md."
         )
         yield Finding("audit_broken", "bad", f"The audit log is broken: {problem}.", remedy)

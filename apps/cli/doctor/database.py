@@ -99,7 +99,7 @@ def _sessions() -> Iterator[Finding | str]:
     yield f"{used} of {most} connections used"
     if used >= _CONNECTIONS_PART * most:
         message = f"{used} of {most} connections of the database are used: new ones are soon refused."
-        remedy = "Raise `max_connections`, or put PgBouncer before it: see PgBouncer in docs/install.md."
+        remedy = "Raise `max_connections`, or put PgBouncer before it: see PgBouncer in docs/operate.md."
         yield Finding("connections_short", "warn", message, remedy)
 
 
@@ -137,7 +137,7 @@ def _replica() -> Iterator[str | Finding]:
     lag_s, refusal = state.lag_s(time.monotonic()), state.refusal(time.monotonic())
     yield "replica: " + ("lag unknown" if lag_s is None else f"{lag_s:.1f} s behind at most")
     if refusal:
-        remedy = "The primary is read meanwhile: see Read replica in docs/install.md."
+        remedy = "The primary is read meanwhile: see Read replica in docs/operate.md."
         yield Finding("replica_unused", "warn", f"The replica {refusal}.", remedy)
 
 

@@ -33,9 +33,9 @@ from apps.runs.presence import CLOCK_S, find_differences, live_processes, own_ho
 from apps.series.storage_growth import files_holding, list_holdings, shown_size, total
 
 _OF_OTHER_SECTIONS = frozenset((*DIFFERENT_IDS, *BACKUP_IDS))  # which have findings of their own
-_HOSTS = 'See "Several hosts and processes" in docs/install.md.'
-_LEAST_DAYS = 30
-_MOST_LISTED = 5
+_HOSTS = 'See "Several hosts and processes" in docs/operate.md.'
+_LEAST_DAYS_OF_FREE_DISK = 30
+_MOST_LISTED_FILES = 5
 
 
 def check_settings(at: datetime) -> Iterator[str | Finding]:
@@ -93,7 +93,7 @@ def check_disk(at: datetime) -> Iterator[str | Finding]:
     yield f"{shown_size(used)} stored, {shown_size(max(per_day, 0))} more a day ({parts})"
     if not settings.FAIRSHARE_EMBEDDED_DATABASE:
         yield "the room of the database is its server's"
-    elif per_day > 0 and free / per_day < _LEAST_DAYS:
+    elif per_day > 0 and free / per_day < _LEAST_DAYS_OF_FREE_DISK:
         days = counted(int(free / per_day), "day")
         message = f"At the growth of the last 30 days, the disk of {var} is full in {days}."
         remedy = f"Give it more room, or keep less: `{command_name('storage')}`, and FAIRSHARE_KEEP_RECORDS_DAYS."
@@ -137,7 +137,9 @@ def _abandoned_drafts() -> Iterator[Finding]:
     if settings.FAIRSHARE_BACKUP_DIR:
         left += abandoned_drafts(Path(settings.FAIRSHARE_BACKUP_DIR))
     if left:
-        listed = ", ".join(str(path) for path in left[:_MOST_LISTED]) + (" …" if len(left) > _MOST_LISTED else "")
+        listed = ", ".join(str(path) for path in left[:_MOST_LISTED_FILES]) + (
+            " …" if len(left) > _MOST_LISTED_FILES else ""
+        )
         message = (
             f"Killed backups or restores left {counted(len(left), 'file or folder', 'files or folders')}: {listed}."
         )
@@ -162,5 +164,5 @@ def check_clock(at: datetime) -> Iterator[str | Finding]:
         yield Finding("clocks_of_hosts_differ", "warn", message, remedy)
     if since_at := unconfirmed_jump():
         message = f"The clock has jumped ahead, first read at {since_at:%FT%TZ}: retention and dates of shares wait."
-        later = "Correct the clock. A right one is believed after 15 minutes: see The clock in docs/install.md."
+        later = "Correct the clock. A right one is believed after 15 minutes: see The clock in docs/operate.md."
         yield Finding("clock_jumped", "warn", message, later)

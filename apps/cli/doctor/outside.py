@@ -22,7 +22,7 @@ from apps.cli.doctor.check import Finding
 from apps.core.addresses import split_address
 from apps.core.outbound_proxy import parse_proxy
 from apps.pages.sign_in.oidc import read_issuer
-from apps.web.hosts import is_answered
+from apps.web.links.hosts import is_answered
 
 TRY_S = 5.0  # of one conversation
 _ALL_S = 10.0

@@ -8,9 +8,9 @@ from datetime import datetime
 from apps.cli.doctor.check import Finding
 from apps.core.code_paths import command_name
 from apps.core.counts import counted
-from apps.series.day_audit import MOST_BUCKETS, Audit, audit_days
+from apps.series.day_audit import MOST_AUDITED_BUCKETS, Audit, audit_days
 
-_MOST_NAMED = 3  # differences of one policy
+_MOST_NAMED_DIFFERENCES = 3  # differences of one policy
 
 
 def check_series(at: datetime) -> Iterator[str | Finding]:
@@ -18,13 +18,13 @@ def check_series(at: datetime) -> Iterator[str | Finding]:
     for audit in audit_days():
         n_policies += 1
         command = f"{command_name('rebuild_series')} {audit.policy}"
-        remedy = f"Have it built again: `{command}`. See Examine it in docs/install.md."
+        remedy = f"Have it built again: `{command}`. See Examine it in docs/operate.md."
         if audit.damage:
             message = f"Stored days of the daily series of {audit.policy} can't be read: {audit.damage}."
             yield Finding("series_damaged", "bad", message, remedy)
             continue
         yield _compared(audit)
-        for each in audit.differences[:_MOST_NAMED]:
+        for each in audit.differences[:_MOST_NAMED_DIFFERENCES]:
             more = len(audit.differences) - 1
             others = f"; {counted(more, 'other day')} of those compared {'differs' if more == 1 else 'differ'}"
             message = (
@@ -42,4 +42,4 @@ def _compared(audit: Audit) -> str:
     text = f"{audit.policy}: {len(audit.days)} of {counted(audit.n_stored, 'day')} compared with the usage, {span}"
     if audit.has_windows:
         return text
-    return f"{text}, without decayed usage: more than {MOST_BUCKETS:,} sums by hour count in it"
+    return f"{text}, without decayed usage: more than {MOST_AUDITED_BUCKETS:,} sums by hour count in it"

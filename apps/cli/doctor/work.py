@@ -46,7 +46,7 @@ def check_workers(at: datetime) -> Iterator[str | Finding]:
         yield f"{queue}: {served}{waiting}"
         if not hosts:
             start = command_name("serve outgoing" if queue == FEDERATION else f"serve worker -Q {queue}")
-            remedy = f"Start one: `{start}`. See Processes in docs/install.md."
+            remedy = f"Start one: `{start}`. See Processes in docs/operate.md."
             yield Finding("queue_unserved", "bad", f"No worker serves the queue {queue}.", remedy)
     n_beats = sum(process.role == "beat" for process in processes)
     yield f"beat: {counted(n_beats, 'process', 'processes')}"
@@ -56,11 +56,11 @@ def check_workers(at: datetime) -> Iterator[str | Finding]:
             "beat_missing",
             "bad",
             message,
-            f"Start it: `{command_name('serve beat')}`. See Processes in docs/install.md.",
+            f"Start it: `{command_name('serve beat')}`. See Processes in docs/operate.md.",
         )
     for each in silent_workers_and_beat(at):
         who = "Workers are silent, or runs wait" if each["code"] == "workers_silent" else "Beat is silent"
         remedy = (
-            "Check the logs of workers and beat, and the broker; start them again. See Processes in docs/install.md."
+            "Check the logs of workers and beat, and the broker; start them again. See Processes in docs/operate.md."
         )
         yield Finding(each["code"], "bad", f"{who}: {each['message']}.", remedy)

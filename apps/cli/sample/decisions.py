@@ -57,13 +57,13 @@ def create_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime)
         _draft(uid_of(path), at=on(at, 1, 16, minute), actor=actors[name])
 
 
-def refund(entry: UUID, core_h: int, *, at: datetime, note: str, reason: str, actor: Actor) -> None:
+def refund(entry: UUID, amount: int, *, at: datetime, note: str, reason: str, actor: Actor) -> None:
     """Publish a refund of usage of the previous day."""
     operation = {
         "op": "adjust_usage",
         "entry": str(entry),
         "resource": "cpu_s",
-        "amount_s": -3600 * core_h,
+        "amount_s": -3600 * amount,
         "at": (at - _DAY).isoformat(),
         "note": note,
     }

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.mapping.attachments import attach_account
 from apps.runs.services import claim_run, work_lease
@@ -23,6 +23,14 @@ NAMESPACE = "nordgrid"
 MOUNTED = "neutrinos"  # this organisation publishes its projects itself; they are mounted here
 SEED = 20_050_120
 PART = 16  # one in PART cores of each site is available to the grid
+SOURCE = "umea-slurm"
+FILE_NAME = "umea-backlog.ndjson"
+MONITORING = AccountKey(namespace=NAMESPACE, user_name="monitoring", group_name="robots")
+ENSEMBLE = AccountKey(namespace=NAMESPACE, user_name="ensemble", group_name="robots")
+GUESTS = "climate-guests"  # group whose accounts become members by a membership rule
+N_GOOD = 40
+_OTHERS = (("monitoring", "robots"), ("ensemble", "robots"), ("summer-school", GUESTS), ("commissioning", "umea-staff"))
+_FIRST_JOB = 900_001
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,16 +215,6 @@ def _members() -> Iterator[Member]:
                 yield Member("kimberg", vo, project, 1, 1.6)
             if (vo, project) in {("materials", "batteries"), ("quantum-chemistry", "catalysis")}:
                 yield Member("sarastrom", vo, project, 1, 0.8)
-
-
-SOURCE = "umea-slurm"
-FILE_NAME = "umea-backlog.ndjson"
-MONITORING = AccountKey(namespace=NAMESPACE, user_name="monitoring", group_name="robots")
-ENSEMBLE = AccountKey(namespace=NAMESPACE, user_name="ensemble", group_name="robots")
-GUESTS = "climate-guests"  # group whose accounts become members by a membership rule
-N_GOOD = 40
-_OTHERS = (("monitoring", "robots"), ("ensemble", "robots"), ("summer-school", GUESTS), ("commissioning", "umea-staff"))
-_FIRST_JOB = 900_001
 
 
 def import_backlog(*, at: datetime, admin: Actor) -> None:

@@ -17,7 +17,7 @@ _SIZES = (1, 1, 2, 4, 8, 8, 16, 32, 64)
 _QUEUES = ("batch", "batch", "batch", "long", "debug")
 _HOUR_S = 3600
 _DAY = timedelta(days=1)
-_LONGEST = timedelta(hours=24 + 47)  # from the submission of a job to its end
+_LONGEST_JOB_TIME = timedelta(hours=24 + 47)  # from the submission of a job to its end
 _LATER_NUMBERS = 1_000_000  # of jobs after the loading: above those of the first days and of the backlog
 _SILENT_H = {site.slug: site.silent_h for site in SITES}
 
@@ -50,7 +50,7 @@ def later_jobs(grid: Grid, *, loaded_at: datetime, after: datetime, until: datet
     Each day has random numbers of its own, so that a job is the same whenever it is asked for. Sites whose accounting
     was silent stay silent.
     """
-    first_day, last_day = ((at - loaded_at) // _DAY + DAYS for at in (after - _LONGEST, until))
+    first_day, last_day = ((at - loaded_at) // _DAY + DAYS for at in (after - _LONGEST_JOB_TIME, until))
     for job in _unended_jobs(grid, loaded_at) if first_day < DAYS else ():
         if (job.end_at or loaded_at) > after and not _SILENT_H[job.site]:
             yield known_at(job, until)

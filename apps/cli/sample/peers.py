@@ -1,7 +1,7 @@
 """Peers of the sample grid: a mounted policy, a subscription, and publications of its own.
 
-The neutrino VO's policy is mounted, and the site Turku's usage is subscribed to. This installation simulates both
-peers (`federation.inline`): their documents depend only on address, clock and SECRET_KEY, so they need neither tables
+The neutrino VO's policy is mounted, and the site Turku's usage is subscribed to. This installation simulates both peers
+(`federation.own_publishers`): their documents depend only on address, clock and SECRET_KEY, so they need neither tables
 nor network. Signatures, versions and expiry are as for real peers.
 """
 
@@ -39,11 +39,13 @@ from apps.federation.usage_feeds.feed_build import build_feed
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.federation.usage_feeds.usage_ingest import address_since
-from apps.usage.buckets import AMOUNTS
+from apps.policies.models import Policy
+from apps.usage.bucket_deltas import AMOUNTS
 
 VO = MOUNTED
 VO_ISSUER, SITE_ISSUER = "neutrinos.example", "turku.example"
 SITE_NAME = "turku"
+OWN_NAME = "nordgrid.example"
 SITE_CORES = 96
 _SITE_LOAD = 11.0  # cores that are busy on average
 _RENEWED_EVERY = timedelta(days=3)
@@ -53,6 +55,7 @@ _NEW_SHARES_AFTER = timedelta(days=DAYS - 20)  # from the first day on: more for
 _HOUR = timedelta(hours=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH = re.compile(r"/since/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)/neutrinos(\.fairshare|/usage)")
+_PUBLISHED_FOR_S = 90 * 86_400  # Turku fetches once, when the sample is loaded
 
 
 def policy_url(begins_at: datetime) -> str:
@@ -74,6 +77,7 @@ def key_of(issuer: str) -> SigningKey:
 def register_publishers() -> None:
     own_publishers.register(VO_ISSUER, _publish_policy)
     own_publishers.register(SITE_ISSUER, _publish_usage)
+    own_publishers.register_name(lambda: OWN_NAME if Policy.all_objects.filter(is_sample=True).exists() else "")
 
 
 def uid_of(path: str) -> UUID:
@@ -203,9 +207,6 @@ class _Feed:
 def _people() -> list[UUID]:
     members = (member for member in Grid().members if member.vo == VO)
     return sorted((uid_of(f"{VO}/{member.project}/{member.user}") for member in members), key=str)
-
-
-_PUBLISHED_FOR_S = 90 * 86_400  # Turku fetches once, when the sample is loaded
 
 
 def begins_at(at: datetime) -> datetime:

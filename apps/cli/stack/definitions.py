@@ -109,6 +109,10 @@ def _worker(name: str, node: str, *options: str) -> Definition:
     return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", *options, *quiet, "-n", node))
 
 
+def prepare(*arguments: str) -> Definition:
+    return Definition("prepare", python("-m", "apps.cli.stack.prepare", *arguments))
+
+
 def bell() -> Definition:
     """A message to running workers, so that one takes over the work of a worker that has ended."""
     code = "from fairshare_web.celery import app; app.send_task('apps.runs.tasks.sweep_runs', ignore_result=True)"

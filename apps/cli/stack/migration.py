@@ -28,7 +28,7 @@ LOCK_S = 2  # others wait behind a statement that waits for a lock
 PAUSE_S = 3.0  # for those that had to wait
 PATIENCE_S = 300.0
 _MIGRATING = 0x66736D67  # the advisory lock of the process that migrates
-_LEAST_FREE = 100 * 1024**2
+_LEAST_FREE_AFTER_MIGRATION_BYTES = 100 * 1024**2
 
 _BUSY = """
 SELECT pid, application_name, extract(epoch FROM clock_timestamp() - xact_start)::int FROM pg_stat_activity
@@ -82,7 +82,7 @@ def measure_room(pending: Sequence[Migration]) -> Room:
         copied = sum(max(size_of(table) - size_of(copy), 0) for table, copy in copies)
         cursor.execute("SELECT pg_size_bytes(current_setting('max_wal_size'))")
         logged = min(copied, int(cursor.fetchone()[0]))
-    return Room(copied + logged + _LEAST_FREE, shutil.disk_usage(settings.VAR).free)
+    return Room(copied + logged + _LEAST_FREE_AFTER_MIGRATION_BYTES, shutil.disk_usage(settings.VAR).free)
 
 
 def migrate_patiently(migrate: Callable[[], None], *, say: Callable[[str], object]) -> None:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 #: Environment variable of the supervisor's children: only they end with their parent.
 SUPERVISED = "_FAIRSHARE_SUPERVISOR"
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -33,6 +33,12 @@ def dying_with_parent(sig: signal.Signals) -> Callable[[], None]:
                 os._exit(1)
 
     return tie
+
+
+def set_name(name: str) -> None:
+    """What `top` and `ps -o comm` call this process, cut to fifteen bytes; nothing beside Linux."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def die_with_parent(parent_pid: int) -> None:

@@ -16,6 +16,9 @@ _LONGEST_SOCKET_PATH = 100
 _SOCKET_NAME = ".s.PGSQL.5432.lock"
 _SECRET_LENGTH = 50
 _is_required = False
+SIGN_INS = "sign-ins"
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # without 0, O, 1 and l, which are easily confused
+_GROUPS, _GROUP_LENGTH = 4, 5  # 20 characters of 32: 100 bits
 
 
 class NoInstance(Exception):
@@ -89,11 +92,6 @@ def write_once(path: Path, text: str) -> None:
             return
     finally:
         draft.unlink()
-
-
-SIGN_INS = "sign-ins"
-_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # without 0, O, 1 and l, which are easily confused
-_GROUPS, _GROUP_LENGTH = 4, 5  # 20 characters of 32: 100 bits
 
 
 def password_for(name: str) -> str:

@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         _collect_static()
         describe_api()
         _fill(no_sample=chosen.no_sample)
+        _compile_for_large_trees()
     except (CommandError, DomainError, NotSupportedError) as error:  # the last: Django's, of a server that is too old
         print(error, file=sys.stderr)
         return 1
@@ -110,6 +111,16 @@ def _fill(*, no_sample: bool) -> None:
         make_user(username="admin", email="", password=password_for("admin"), is_admin=True, actor=COMMAND)
     if not started_empty.exists() and not Policy.all_objects.exists() and "load_sample" in get_commands():
         call_command("load_sample")
+
+
+def _compile_for_large_trees() -> None:
+    """Store machine code that takes seconds to compile: the first page that compares algorithms would wait for it."""
+    from apps.engine.algorithms import load_machine_code
+    from apps.engine.arrays import FEWEST_FOR_MACHINE_CODE
+    from apps.policies.models import Entry
+
+    if Entry.objects.filter(until=None)[:FEWEST_FOR_MACHINE_CODE].count() == FEWEST_FOR_MACHINE_CODE:
+        load_machine_code()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from django.db import DatabaseError, InterfaceError
 from apps.runs.presence import find_differences
 
 DIFFERENT_IDS = _OTHER_KEYS, _OTHER_SETTINGS = "fairshare.E005", "fairshare.W005"
-_HINT = 'See "Several hosts and processes" in docs/install.md.'
+_HINT = 'See "Several hosts and processes" in docs/operate.md.'
 
 
 def check_shared(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:

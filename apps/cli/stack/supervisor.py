@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from types import FrameType
 from typing import Protocol
 
 from apps.cli.stack.definitions import STOP_S, Definition
+from apps.cli.stack.forking import CAN_FORK, Forked, fork_python
 from apps.cli.stack.logs import LogEcho, open_private_log
 from apps.cli.stack.parent import dying_with_parent
 from apps.cli.stack.postgres import CannotStart, PostgresServer
@@ -26,6 +28,10 @@ from apps.core.code_paths import REPOSITORY
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 15.0
 _HEALTHY_S = 30.0  # a process that ran this long restarts without a pause
+_ROUND_S = 0.5  # interval for logs and pauses; signals and ended children wake the loop at once
+STOPPING_S = STOP_S + 3.0  # longer than the web server needs
+_STARTING_S = 0.1  # interval while a process has yet to start
+Process = subprocess.Popen[bytes] | Forked
 
 
 class Program(Protocol):
@@ -33,13 +39,13 @@ class Program(Protocol):
 
     name: str
 
-    def launch(self) -> subprocess.Popen[bytes]: ...
+    def launch(self) -> Process: ...
 
-    def ask_to_stop(self, process: subprocess.Popen[bytes]) -> None: ...
+    def ask_to_stop(self, process: Process) -> None: ...
 
-    def make_stop(self, process: subprocess.Popen[bytes]) -> None: ...
+    def make_stop(self, process: Process) -> None: ...
 
-    def clean_up(self, process: subprocess.Popen[bytes]) -> None: ...
+    def clean_up(self, process: Process) -> None: ...
 
 
 class GroupProgram:
@@ -51,30 +57,40 @@ class GroupProgram:
         self._environment = dict(environment)
         self._log = log
 
-    def launch(self) -> subprocess.Popen[bytes]:
-        with open_private_log(self._log) as log:
-            return subprocess.Popen(
-                self._command,
-                env=self._environment,
-                cwd=REPOSITORY,
-                stdin=subprocess.DEVNULL,
-                stdout=log,  # a file, not a pipe: a stuck terminal must not stop a worker
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=dying_with_parent(signal.SIGKILL),
-            )
+    def launch(self) -> Process:
+        with open_private_log(self._log) as log:  # a file, not a pipe: a stuck terminal must not stop a worker
+            return _start(self.name, self._command, self._environment, log.fileno())
 
-    def ask_to_stop(self, process: subprocess.Popen[bytes]) -> None:
+    def ask_to_stop(self, process: Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
 
-    def make_stop(self, process: subprocess.Popen[bytes]) -> None:
+    def make_stop(self, process: Process) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
-    def clean_up(self, process: subprocess.Popen[bytes]) -> None:
+    def clean_up(self, process: Process) -> None:
         """End the process group before its leader is reaped: until then, no other group can have its id."""
         self.make_stop(process)
+
+
+def _start(name: str, command: Sequence[str], environment: Mapping[str, str], output: int | None = None) -> Process:
+    """In a session of its own: a fork of this process, which has loaded the applications, where that is possible.
+
+    output: descriptor that it writes to; None for this process's own.
+    """
+    if CAN_FORK and command[0] == sys.executable:
+        return fork_python(command[1:], name=name, environment=environment, folder=REPOSITORY, output=output)
+    return subprocess.Popen(
+        command,
+        env=environment,
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        preexec_fn=dying_with_parent(signal.SIGKILL),
+    )
 
 
 class Child:
@@ -87,12 +103,12 @@ class Child:
         self.program = program
         self._report = report
         self._on_end = on_end
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
         self._failures = 0
         self._started_at = 0.0
         self._start_at = 0.0
 
-    def adopt(self, process: subprocess.Popen[bytes]) -> None:
+    def adopt(self, process: Process) -> None:
         self.process = process
         self._started_at = time.monotonic()
 
@@ -111,7 +127,7 @@ class Child:
             self._report(f"{self.program.name} can't start: {error}")
             self._postpone()
 
-    def _reap(self, process: subprocess.Popen[bytes]) -> None:
+    def _reap(self, process: Process) -> None:
         self.program.clean_up(process)
         status = process.wait()
         self.process = None
@@ -142,7 +158,7 @@ class Child:
             self.process = None
 
 
-def has_ended(process: subprocess.Popen[bytes]) -> bool:
+def has_ended(process: Process) -> bool:
     """Whether the process has ended, if possible without reaping it."""
     if process.returncode is not None:
         return True
@@ -162,11 +178,6 @@ def _describe(status: int) -> str:
     return f"signal {-status}"
 
 
-_ROUND_S = 0.5  # interval for logs and pauses; signals and ended children wake the loop at once
-STOPPING_S = STOP_S + 3.0  # longer than the web server needs
-_STARTING_S = 0.1  # interval while a process has yet to start
-
-
 def say(line: str) -> None:
     """Print a line; a closed terminal is ignored."""
     with contextlib.suppress(OSError, ValueError):
@@ -181,17 +192,17 @@ class PostgresProgram:
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
 
-    def launch(self) -> subprocess.Popen[bytes]:
+    def launch(self) -> Process:
         return self._server.launch()
 
-    def ask_to_stop(self, process: subprocess.Popen[bytes]) -> None:
+    def ask_to_stop(self, process: Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGINT)
 
-    def make_stop(self, process: subprocess.Popen[bytes]) -> None:
+    def make_stop(self, process: Process) -> None:
         self._server.stop()
 
-    def clean_up(self, process: subprocess.Popen[bytes]) -> None:
+    def clean_up(self, process: Process) -> None:
         """Nothing: the launcher ends orphaned backends before it starts the next server."""
 
 
@@ -239,7 +250,7 @@ class Supervisor:
         self._echoes = list(echoes)
         self._database: Child | None = None
         self._children: list[Child] = []
-        self._ringing: list[subprocess.Popen[bytes]] = []
+        self._ringing: list[Process] = []
 
     def add_database(self, server: PostgresServer) -> None:
         """Supervise a running server: it is restarted when it ends."""
@@ -256,15 +267,9 @@ class Supervisor:
         with contextlib.suppress(OSError):  # no more processes: beat wakes workers some seconds later
             self._ringing.append(bell.launch())
 
-    def run_once(self, command: Sequence[str], environment: dict[str, str]) -> None:
-        """Run a command before the children start; a stop request ends it."""
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=dying_with_parent(signal.SIGKILL),
-        )
+    def run_once(self, program: Definition, environment: Mapping[str, str]) -> None:
+        """Run a program before the children start; a stop request ends it."""
+        process = _start(program.name, program.command, environment)
         while not has_ended(process):
             if self.signals.stopping():
                 process.terminate()

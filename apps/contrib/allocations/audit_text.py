@@ -8,9 +8,14 @@ from apps.core.plugins import Addition
 from apps.pages.audit.text import CHANGED, REMOVED, WITHDREW
 
 SENTENCES = {
-    "allocation.given": gettext_lazy("allocated core-hours to %(what)s"),
+    "allocation.given": gettext_lazy("allocated an amount to %(what)s"),
     "allocation.changed": CHANGED,
     "allocation.withdrawn": WITHDREW,
+    "allocation.requested": gettext_lazy("requested an allocation for %(what)s"),
+    "allocation.request_granted": gettext_lazy("granted the request for %(what)s"),
+    "allocation.request_declined": gettext_lazy("declined the request for %(what)s"),
+    "allocation.request_withdrawn": gettext_lazy("withdrew the request for %(what)s"),
+    "allocation.imported": gettext_lazy("imported allocations of %(what)s"),
     "capacity.stated": gettext_lazy("added capacity of %(what)s"),
     "capacity.changed": CHANGED,
     "capacity.removed": REMOVED,

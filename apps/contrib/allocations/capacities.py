@@ -1,4 +1,4 @@
-"""Capacities: cores of a site from one day to another. Rows add up, so that an extension is one more row."""
+"""Capacities: what a site has from one day to another, in a unit. Rows add up, so that an extension is one more row."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from apps.contrib.allocations.terms import (
     tag_of_state,
     text_of,
 )
+from apps.contrib.allocations.units import find_unit, policy_units
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.models import Capacity, Policy
@@ -29,8 +30,9 @@ from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from apps.policies.units import CORE_HOUR
 
-MOST_CORES = 1e12
+MOST_CAPACITY_PER_HOUR = 1e12
 _LONGEST_SITE = 128
 _UNSET: Any = object()
 
@@ -40,15 +42,18 @@ def period_of(capacity: Capacity) -> Period:
     return Period(capacity.starts_on, capacity.ends_on or LAST_DAY)
 
 
-def core_hours(
+def capacity_in(
     capacities: Iterable[Capacity], period: Period, zone: ZoneInfo, *, until: datetime | None = None
 ) -> float:
-    """Return Σ cores × real hours of the days that a row and the period share, up to the instant `until` if given."""
+    """Return Σ units an hour × real hours of the days that a row and the period share, until an instant if given.
+
+    The capacities are of one unit.
+    """
     total = 0.0
     for capacity in capacities:
         shared = period_of(capacity).overlap(period)
         if shared is not None:
-            total += capacity.cores * shared.hours(zone, until=until)
+            total += capacity.per_hour * shared.hours(zone, until=until)
     return total
 
 
@@ -62,6 +67,7 @@ def list_capacities(
 
 
 def capacities_of(policy: Policy) -> list[Capacity]:
+    """Return the capacities of all units, by first day and site."""
     return list(Capacity.objects.filter(policy=policy).order_by("starts_on", "site", "pk"))
 
 
@@ -72,11 +78,15 @@ def may_add_capacity(*, policy: Policy, tree: TreeColumns, at: datetime, actor: 
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityTerms:
-    """A new capacity: cores of a site from the first to the last day (None: no end), and the reason."""
+    """A new capacity of a site from the first to the last day (None: no end), and the reason.
+
+    per_hour: units an hour, for core-hours the cores. unit: its symbol.
+    """
 
     starts_on: date
     ends_on: date | None = None
-    cores: float
+    per_hour: float
+    unit: str = CORE_HOUR.symbol
     site: str = ""
     note: str = ""
     reason: str
@@ -88,24 +98,20 @@ class CapacityChange:
 
     starts_on: date | None = None
     ends_on: date | None = _UNSET
-    cores: float | None = None
+    per_hour: float | None = None
     site: str | None = None
     note: str | None = None
     reason: str
 
 
 def add_capacity(*, policy_slug: str, terms: CapacityTerms, at: datetime, actor: Actor) -> Capacity:
-    """Record additional cores of a site from one day to another, or without an end; a repeated row is refused."""
+    """Record additional capacity of a site from one day to another, or without an end; a repeated row is refused."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.stated", actor, at, policy), transaction.atomic():
         policy = _locked_policy(policy, actor, at)
         capacity = Capacity(policy=policy, starts_on=terms.starts_on, ends_on=terms.ends_on, site=terms.site)
-        capacity.cores, capacity.note, capacity.author_name, capacity.created_at = (
-            terms.cores,
-            terms.note,
-            actor.name,
-            at,
-        )
+        capacity.per_hour, capacity.unit = terms.per_hour, find_unit(policy_units(policy), terms.unit).symbol
+        capacity.note, capacity.author_name, capacity.created_at = terms.note, actor.name, at
         _check(capacity)
         reason = reason_of(terms.reason)
         capacity.save()
@@ -131,7 +137,7 @@ def change_capacity(
         before = audit_details(capacity)
         capacity.starts_on = capacity.starts_on if change.starts_on is None else change.starts_on
         capacity.ends_on = capacity.ends_on if change.ends_on is _UNSET else change.ends_on
-        capacity.cores = capacity.cores if change.cores is None else change.cores
+        capacity.per_hour = capacity.per_hour if change.per_hour is None else change.per_hour
         capacity.site = capacity.site if change.site is None else change.site
         capacity.note = capacity.note if change.note is None else change.note
         _check(capacity)
@@ -172,7 +178,8 @@ def audit_details(capacity: Capacity) -> dict[str, Any]:
         "site": capacity.site,
         "starts_on": str(capacity.starts_on),
         "ends_on": str(capacity.ends_on) if capacity.ends_on else None,
-        "cores": capacity.cores,
+        "per_hour": capacity.per_hour,
+        "unit": capacity.unit,
         "note": capacity.note,
     }
 
@@ -199,13 +206,18 @@ def _require_recorder(policy: Policy, actor: Actor, at: datetime) -> None:
 
 def _check(capacity: Capacity) -> None:
     refuse_days(capacity.starts_on, capacity.ends_on)
-    capacity.cores = amount_of(capacity.cores, "cores", MOST_CORES)
+    capacity.per_hour = amount_of(capacity.per_hour, "per_hour", MOST_CAPACITY_PER_HOUR)
     capacity.site = text_of(capacity.site, "site", _LONGEST_SITE)
     capacity.note = text_of(capacity.note, "note")
-    same = {"policy_id": capacity.policy_id, "site": capacity.site, "starts_on": capacity.starts_on}
-    twins = Capacity.objects.filter(**same, ends_on=capacity.ends_on, cores=capacity.cores)
+    same = {
+        "policy_id": capacity.policy_id,
+        "site": capacity.site,
+        "starts_on": capacity.starts_on,
+        "unit": capacity.unit,
+    }
+    twins = Capacity.objects.filter(**same, ends_on=capacity.ends_on, per_hour=capacity.per_hour)
     if twins.exclude(pk=capacity.pk).exists():
-        raise Conflict("The same cores are already recorded for this site and these days.", code="capacity_exists")
+        raise Conflict("The same capacity is already recorded for this site and these days.", code="capacity_exists")
 
 
 def _read_capacity(policy: Policy, capacity_id: int) -> Capacity:

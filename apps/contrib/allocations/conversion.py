@@ -1,7 +1,7 @@
-"""Convert core-hours to shares and back in verifiable steps, and create a draft that applies the conversion.
+"""Convert allocations to shares and back in verifiable steps, and create a draft that applies the conversion.
 
-Shares are weights among siblings. So the whole is the sum of the allocated core-hours, not the machine's capacity:
-fraction of the parent = own core-hours / core-hours of the parent, and shares = fraction × the siblings' current sum
+Shares are weights among siblings. So the whole is the sum of the allocations, not the machine's capacity:
+fraction of the parent = own amount / amount of the parent, and shares = fraction × the siblings' current sum
 (to six significant digits), so that the numbers keep their scale. Nothing changes before the draft is published, and
 publishing checks all rights.
 """
@@ -16,11 +16,12 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.contrib.allocations.capacities import capacities_of, core_hours
+from apps.contrib.allocations.capacities import capacities_of, capacity_in
 from apps.contrib.allocations.periods import Period, begins_at, day_of
 from apps.contrib.allocations.services import allocations_of, period_of
 from apps.contrib.allocations.summary import add_up, allocated_in
 from apps.contrib.allocations.terms import VisibilityOf, invalid
+from apps.contrib.allocations.units import of_unit, policy_units, shown_unit
 from apps.core.errors import Invalid, NotAllowed
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import require_reason_to_publish
@@ -32,6 +33,7 @@ from apps.policies.tree.columns import F8, TreeColumns
 from apps.policies.tree.names import RESERVE
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END, Dates
+from apps.policies.units import CORE_HOUR, Unit
 
 Basis = Literal["allocated", "rest", "none"]
 RESTS = ("spread", "reserve")
@@ -43,17 +45,17 @@ _NEW = -1
 
 @dataclass(frozen=True, slots=True)
 class ConvertedLine:
-    """One child's fraction of the parent's core-hours, the reason, and the resulting shares.
+    """One child's fraction of what the parent has, the reason, and the resulting shares.
 
-    basis: allocated; rest (its part of the unallocated core-hours); none (nothing allocated, nothing left).
+    basis: allocated; rest (its part of what is unallocated); none (nothing allocated, nothing left).
     """
 
     entry: Annotated[UUID | None, "null: a reserve that has to be made"]
     name: str
     kind: str
     basis: Basis
-    core_h: float
-    part: float  # fraction of `divided_core_h`, 0..1
+    amount: float
+    part: float  # fraction of `divided`, 0..1
     shares_before: float | None
     shares_after: float
     ends_on: date | None = None  # last day of its allocations
@@ -65,19 +67,20 @@ class ConvertedLine:
 
 @dataclass(frozen=True)
 class Conversion:
-    """The shares of a group's children from core-hours. has_core_h: of the parent; None if unknown."""
+    """The shares of a group's children from allocations. available: of the parent; None if unknown."""
 
     of: UUID
     parent_name: str
-    has_core_h: float | None
-    allocated_core_h: float
-    rest_core_h: float
-    # Allocated beyond has_core_h; targets are then fractions of the sum allocated.
-    over_committed_core_h: float
-    divided_core_h: float
+    available: float | None
+    allocated: float
+    unallocated: float
+    # Allocated beyond available; targets are then fractions of the sum allocated.
+    over_committed: float
+    divided: float
     sum_of_shares: float
     rest: str
     lines: Sequence[ConvertedLine] = field(default_factory=tuple)
+    unit: str = CORE_HOUR.symbol  # of the amounts
 
     @property
     def is_changed(self) -> bool:
@@ -88,14 +91,14 @@ def convert(
     tree: TreeColumns,
     parent: int,
     allocated: Mapping[int, float],
-    has_core_h: float | None,
+    available: float | None,
     *,
     rest: str = "spread",
     last_days: Mapping[int, date] | None = None,
 ) -> Conversion:
-    """Compute shares of an entry's children in proportion to their core-hours.
+    """Compute shares of an entry's children in proportion to their allocations.
 
-    allocated: allocated core-hours by index, for some of the children. rest: what happens to unallocated core-hours.
+    allocated: amounts by index, for some of the children. rest: what happens to what is unallocated.
     `reserve`: they go to the reserve, which is added if missing. `spread`: they go to the children without an
     allocation, in proportion to their current shares; if there are none, all allocations grow in proportion, and a
     reserve gets nothing.
@@ -112,9 +115,9 @@ def convert(
     total = sum(allocated.values())
     if total <= 0:
         raise Invalid(
-            "These entries have no allocation in this period: allocate core-hours first.", code="no_allocation"
+            "These entries have no allocation in this period: allocate something to them first.", code="no_allocation"
         )
-    left = 0.0 if has_core_h is None else max(has_core_h - total, 0.0)
+    left = 0.0 if available is None else max(available - total, 0.0)
     of_rest = _parts_of_rest(tree, children, allocated, left, rest)
     divided = total + sum(of_rest.values())
     scale = float(tree.shares[list(children)].sum()) or _USUAL_SUM
@@ -124,9 +127,9 @@ def convert(
         part = left / divided
         name = _free_name({tree.name[i] for i in children})
         lines.append(ConvertedLine(None, name, RESERVE, "rest", left, part, None, _rounded(part * scale)))
-    over = 0.0 if has_core_h is None else max(total - has_core_h, 0.0)
+    over = 0.0 if available is None else max(total - available, 0.0)
     return Conversion(
-        tree.uuid(parent), tree.name[parent], has_core_h, total, left, over, divided, scale, rest, tuple(lines)
+        tree.uuid(parent), tree.name[parent], available, total, left, over, divided, scale, rest, tuple(lines)
     )
 
 
@@ -161,15 +164,15 @@ class Step:
     shares: float | None
     of_shares: float
     part: float
-    core_h: float  # of the capacity, at this level
+    amount: float  # of the capacity, at this level
 
 
-def list_conversion_steps(tree: TreeColumns, i: int, capacity_core_h: float, target: F8) -> list[Step]:
+def list_conversion_steps(tree: TreeColumns, i: int, capacity: float, target: F8) -> list[Step]:
     """Return the core-hours that an entry's shares amount to, level by level: capacity × target, without the root.
 
     target: of every entry among its competitors, as computed by the engine. Entries that inherit are skipped.
     """
-    steps, left = [], capacity_core_h
+    steps, left = [], capacity
     for j in [*tree.ancestors(i), i][1:]:
         if tree.inherit[j]:
             continue
@@ -178,13 +181,6 @@ def list_conversion_steps(tree: TreeColumns, i: int, capacity_core_h: float, tar
         own = float(tree.shares[j])
         steps.append(Step(tree.uuid(j), tree.name[j], own, own / part if part else 0.0, part, left))
     return steps
-
-
-def shares_for_fraction(part: float, others: float) -> float | None:
-    """Return shares that make a fraction of a group while the others keep theirs: others · part / (1 − part)."""
-    if part >= 1 or others <= 0:
-        return None
-    return _rounded(others * part / (1 - part))
 
 
 def _parts_of_rest(
@@ -210,14 +206,14 @@ def _line(
     scale: float,
 ) -> ConvertedLine:
     basis: Basis = "allocated" if i in allocated else "rest" if of_rest.get(i) else "none"
-    core_h = allocated[i] if i in allocated else of_rest.get(i, 0.0)
-    part = core_h / divided
+    amount = allocated[i] if i in allocated else of_rest.get(i, 0.0)
+    part = amount / divided
     kind = tree.kind_names[int(tree.kind_code[i])]
     before, after = float(tree.shares[i]), _rounded(part * scale)
     # Equal to six significant digits: no change.
     if abs(before - after) <= _SAME * max(before, after):
         after = before
-    return ConvertedLine(tree.uuid(i), tree.name[i], kind, basis, core_h, part, before, after)
+    return ConvertedLine(tree.uuid(i), tree.name[i], kind, basis, amount, part, before, after)
 
 
 def _rounded(value: float) -> float:
@@ -231,12 +227,14 @@ def _free_name(taken: set[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ConversionQuery:
-    """The group and period of a conversion. zone: in which days are counted. rest: see `convert`."""
+    """The group and period of a conversion. zone: in which days are counted. rest: see `convert`. unit:
+    of the allocations, by its symbol; "": see `shown_unit`."""
 
     parent_uid: UUID
     period: Period
     zone: ZoneInfo
     rest: str = "spread"
+    unit: str = ""
 
 
 def get_conversion(
@@ -285,54 +283,13 @@ def draft_shares(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What an amount of core-hours would mean in a group; None where it can't be computed."""
-
-    core_h: float
-    has_core_h: float | None  # core-hours of the group
-    part: float | None  # fraction of the group's core-hours
-    part_of_whole: float | None  # fraction of the capacity
-    shares: float | None  # while the group's children keep their shares
-    sum_of_shares: float
-    cores: float  # if used constantly during the period
-
-
-def preview_core_hours(
-    *,
-    policy_slug: str,
-    query: ConversionQuery,
-    core_h: float,
-    at: datetime,
-    actor: Actor,
-    visibility: VisibilityOf,
-) -> Trial:
-    """Compute what an amount of core-hours would mean in a group, without saving."""
-    policy = get_policy(slug=policy_slug, actor=actor)
-    tree = load_tree(policy)
-    visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
-    parent = visible.require(tree.index_of_uid(query.parent_uid))
-    capacity = _capacity(policy, query)
-    allocated = {} if parent == 0 else allocated_in(allocations_of(policy), query.period, query.zone)
-    own = capacity if parent == 0 else allocated.get(query.parent_uid)
-    children = tree.children(parent)
-    total = float(tree.shares[children.start : children.stop].sum())
-    part = core_h / own if own else None
-    return Trial(
-        core_h=core_h,
-        has_core_h=own,
-        part=part,
-        part_of_whole=core_h / capacity if capacity else None,
-        shares=None if part is None else shares_for_fraction(part, total),
-        sum_of_shares=total,
-        cores=core_h / query.period.hours(query.zone),
-    )
-
-
-def _capacity(policy: Policy, query: ConversionQuery) -> float | None:
-    """Return the capacity of the whole tree in a period, in core-hours; None if none is recorded."""
-    capacities = capacities_of(policy)
-    return core_hours(capacities, query.period, query.zone) if capacities else None
+def _in_unit(policy: Policy, query: ConversionQuery) -> tuple[Unit, list[Allocation], float | None]:
+    """Return the unit, its allocations, and its capacity in the whole tree in the period; None if none is recorded."""
+    allocations, capacities = allocations_of(policy), capacities_of(policy)
+    unit = shown_unit(policy_units(policy), query.unit, (*allocations, *capacities))
+    own = of_unit(capacities, unit)
+    capacity = capacity_in(own, query.period, query.zone) if own else None
+    return unit, of_unit(allocations, unit), capacity
 
 
 def _convert(
@@ -347,14 +304,14 @@ def _convert(
     parent = visible.require(tree.index_of_uid(query.parent_uid))
     children = tree.children(parent)
     if not all(visible.may_see(i) for i in children):
-        raise NotAllowed("You see only a part of this group, and shares are divided among all its members.")
-    allocations = allocations_of(policy)
-    sums = add_up(tree, allocated_in(allocations, query.period, query.zone), _capacity(policy, query))
+        raise NotAllowed("You see only a part of this group, and shares are divided among all its groups and users.")
+    unit, allocations, capacity = _in_unit(policy, query)
+    sums = add_up(tree, allocated_in(allocations, query.period, query.zone), capacity)
     allocated = {i: float(sums.committed[i]) for i in children if sums.is_allocated[i]}
     own = float(sums.own[parent])
     has = own if own == own else None
     last_days = _last_days(tree, children, allocations, query.period)
-    return convert(tree, parent, allocated, has, rest=query.rest, last_days=last_days)
+    return replace(convert(tree, parent, allocated, has, rest=query.rest, last_days=last_days), unit=unit.symbol)
 
 
 def _last_days(tree: TreeColumns, children: range, allocations: list[Allocation], period: Period) -> dict[int, date]:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from apps.core.plugins import Addition
-from apps.web.guides import Guide
+from apps.web.links.guides import Guide
 
 GUIDES: dict[str, Addition[Guide]] = {
-    "Allocations, Core-hours, Calendar": Addition(
+    "Allocations, Units, Calendar": Addition(
         Guide(
-            "Allocations, Core-hours, Calendar",
-            "allocations allocations-calendar allocations-shares allocation capacities capacity entry-core-hours",
-            (("core-hours", "allocations.md"),),
-            ("GET policies/{policy}/allocations/table", "GET policies/{policy}/pack"),
+            "Allocations, Units, Calendar",
+            "allocations allocations-periods allocations-calendar allocations-shares allocation allocation-file "
+            "allocation-file-download "
+            "allocation-units allocation-rules capacities capacity entry-core-hours",
+            (("allocations", "allocations.md"),),
+            (
+                "GET policies/{policy}/allocations/table",
+                "GET me/allocations",
+                "POST policies/{policy}/allocations/portal-usage",
+                "GET me/balances.json",
+                "PUT policies/{policy}/allocations/file",
+                "GET policies/{policy}/pack",
+            ),
         ),
         after="History, *Look back*",
     ),

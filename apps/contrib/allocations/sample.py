@@ -35,29 +35,29 @@ def allocate_core_hours(sample: SampleSite) -> None:
         add_capacity(
             policy_slug=POLICY_SLUG,
             terms=CapacityTerms(
-                starts_on=first, cores=site.cores / PART, site=site.name, note=_NOTE, reason="As agreed."
+                starts_on=first, per_hour=site.cores / PART, site=site.name, note=_NOTE, reason="As agreed."
             ),
             at=at,
             actor=admin,
         )
     half_year = Period(first, first + 182 * DAY)
-    whole_core_h = sum(site.cores for site in SITES) / PART * half_year.hours(zone)
+    whole = sum(site.cores for site in SITES) / PART * half_year.hours(zone)
     shares = sample.grid.vo_shares
 
-    def allocate(path: str, core_h: float, period: Period) -> None:
+    def allocate(path: str, amount: float, period: Period) -> None:
         create_allocation(
             policy_slug=POLICY_SLUG,
             entry_uid=sample.uid_of(f"/{path}"),
             terms=AllocationTerms(
-                starts_on=period.starts_on, ends_on=period.ends_on, core_h=round(core_h, -3), reason=_ROUND
+                starts_on=period.starts_on, ends_on=period.ends_on, amount=round(amount, -3), reason=_ROUND
             ),
             at=at,
             actor=admin,
         )
 
-    amounts = {name: whole_core_h * shares[name] / sum(shares.values()) for name in _ALLOCATED_TO}
-    for name, core_h in amounts.items():
-        allocate(name, core_h, half_year)
+    amounts = {name: whole * shares[name] / sum(shares.values()) for name in _ALLOCATED_TO}
+    for name, amount in amounts.items():
+        allocate(name, amount, half_year)
     for path, part in _WITHIN.items():
         allocate(path, amounts[path.partition("/")[0]] * part, half_year)
     allocate("climate/seasonal", 15_000, Period(today.replace(day=1), today.replace(day=1) + 60 * DAY))

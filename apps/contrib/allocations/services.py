@@ -1,11 +1,11 @@
-"""Allocate core-hours to an entry for some days; change and withdraw allocations. Each change needs a reason.
+"""Allocate hours of a unit to an entry for some days; change and withdraw allocations. Each change needs a reason.
 
 Allocations change no target and block nothing: more may be allocated than the capacity, and pages show it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -26,16 +26,19 @@ from apps.contrib.allocations.terms import (
     refuse_days,
     tag_of_state,
 )
+from apps.contrib.allocations.units import find_unit, policy_units
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.changesets.change_sets import require_reason_to_publish
 from apps.policies.models import Allocation, Policy, Revision
+from apps.policies.operations.allocation_edits import MOST_ALLOCATED_AMOUNT
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from apps.policies.units import CORE_HOUR
 
 
 def change_dates(
@@ -63,20 +66,18 @@ def change_dates(
         return publish_change_set(id=draft.pk, version=draft.version, at=at, actor=actor)
 
 
-MOST_CORE_H = 1e15
-
-
 def period_of(allocation: Allocation) -> Period:
     return Period(allocation.starts_on, allocation.ends_on)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllocationTerms:
-    """A new allocation: core-hours from the first to the last day, and the reason."""
+    """A new allocation: an amount of a unit from the first to the last day, and the reason. unit: its symbol."""
 
     starts_on: date
     ends_on: date
-    core_h: float
+    amount: float
+    unit: str = CORE_HOUR.symbol
     reason: str
 
 
@@ -86,7 +87,7 @@ class AllocationChange:
 
     starts_on: date | None = None
     ends_on: date | None = None
-    core_h: float | None = None
+    amount: float | None = None
     reason: str
 
 
@@ -99,14 +100,15 @@ def create_allocation(
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> Allocation:
-    """Allocate core-hours to an entry. Allocations for the same days add up; an identical one is refused."""
+    """Allocate an amount of a unit to an entry. Allocations for the same days add up; an identical one is refused."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid}
     with log_refusals("allocation.given", actor, at, **event), transaction.atomic():
         policy, tree = _locked(policy, actor)
         i = _decided(policy, tree, entry_uid, at, actor, visibility)
         allocation = Allocation(policy=policy, entry_uid=entry_uid, created_at=at)
-        allocation.starts_on, allocation.ends_on, allocation.core_h = terms.starts_on, terms.ends_on, terms.core_h
+        allocation.starts_on, allocation.ends_on, allocation.amount = terms.starts_on, terms.ends_on, terms.amount
+        allocation.unit = find_unit(policy_units(policy), terms.unit).symbol
         allocation.author, allocation.author_name = actor.user, actor.name
         _check(allocation)
         allocation.reason = reason_of(terms.reason)
@@ -134,7 +136,7 @@ def change_allocation(
         before = audit_details(allocation)
         allocation.starts_on = allocation.starts_on if change.starts_on is None else change.starts_on
         allocation.ends_on = allocation.ends_on if change.ends_on is None else change.ends_on
-        allocation.core_h = allocation.core_h if change.core_h is None else change.core_h
+        allocation.amount = allocation.amount if change.amount is None else change.amount
         _check(allocation)
         allocation.reason = reason_of(change.reason)
         allocation.save()
@@ -164,9 +166,11 @@ def withdraw_allocation(
 
 
 def allocations_of(policy: Policy) -> list[Allocation]:
-    """Return all current allocations by first day, including those of archived entries, which are ignored in sums."""
-    allocations = Allocation.objects.filter(policy=policy, withdrawn_at=None).select_related("policy")
-    return list(allocations.order_by("starts_on", "ends_on", "pk"))
+    """Return the current allocations of all units, by first day.
+
+    Those of archived entries are among them, and ignored in sums.
+    """
+    return list(policy.allocations.filter(withdrawn_at=None).order_by("starts_on", "ends_on", "pk"))
 
 
 def list_allocations(
@@ -225,20 +229,12 @@ def tag_of(allocation: Allocation) -> str:
 
 def audit_details(allocation: Allocation) -> dict[str, Any]:
     """Return an allocation's fields as in the audit log and in its tag."""
-    return {"core_h": allocation.core_h, "starts_on": str(allocation.starts_on), "ends_on": str(allocation.ends_on)}
-
-
-def successor_of(allocation: Allocation, others: Sequence[Allocation]) -> Allocation | None:
-    """Return another allocation of the same entry that continues where this one ends, or None."""
-    following = [
-        each
-        for each in others
-        if each.pk != allocation.pk
-        and each.entry_uid == allocation.entry_uid
-        and each.ends_on > allocation.ends_on
-        and (each.starts_on - allocation.ends_on).days <= 1
-    ]
-    return min(following, key=lambda each: (each.starts_on, each.pk), default=None)
+    return {
+        "amount": allocation.amount,
+        "unit": allocation.unit,
+        "starts_on": str(allocation.starts_on),
+        "ends_on": str(allocation.ends_on),
+    }
 
 
 def _locked(policy: Policy, actor: Actor) -> tuple[Policy, TreeColumns]:
@@ -251,14 +247,12 @@ def _decided(policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: 
     """Return the entry's index if the actor may allocate to it."""
     i = visibility(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(uid))
     if i == 0:
-        raise invalid("entry", "is the root, whose core-hours are the capacity, recorded by site")
+        raise invalid("entry", "is the root, which has the capacity, recorded by site")
     if tree.is_reserve[i]:
         raise invalid("entry", "is a reserve, which has no allocation")
     if not may_decide(policy=policy, tree=tree, i=i, at=at, actor=actor):
         parent = tree.path(int(tree.parent[i]))
-        raise NotAllowed(
-            f"Core-hours of {tree.path(i)} can be allocated only by managers of {parent} or of an entry above it."
-        )
+        raise NotAllowed(f"Only managers of {parent} or of an entry above it can allocate to {tree.path(i)}.")
     return i
 
 
@@ -286,10 +280,11 @@ def _allocation_to_change(
 
 def _check(allocation: Allocation) -> None:
     refuse_days(allocation.starts_on, allocation.ends_on)
-    allocation.core_h = amount_of(allocation.core_h, "core_h", MOST_CORE_H)
+    allocation.amount = amount_of(allocation.amount, "amount", MOST_ALLOCATED_AMOUNT)
     same = {"policy_id": allocation.policy_id, "entry_uid": allocation.entry_uid, "withdrawn_at": None}
-    twins = Allocation.objects.filter(**same, starts_on=allocation.starts_on, ends_on=allocation.ends_on)
-    if twins.filter(core_h=allocation.core_h).exclude(pk=allocation.pk).exists():
+    days = {"starts_on": allocation.starts_on, "ends_on": allocation.ends_on}
+    twins = Allocation.objects.filter(**same, **days, unit=allocation.unit)
+    if twins.filter(amount=allocation.amount).exclude(pk=allocation.pk).exists():
         raise Conflict("This entry already has the same allocation for the same days.", code="allocation_exists")
 
 

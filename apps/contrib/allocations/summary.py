@@ -12,7 +12,8 @@ is over-allocated, all leaves together have no more than the capacity.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
@@ -23,13 +24,16 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from apps.contrib.allocations.periods import Period
-from apps.contrib.allocations.services import period_of, successor_of
+from apps.contrib.allocations.services import period_of
 from apps.policies.models import Allocation
 from apps.policies.tree.columns import F8, Mask, TreeColumns
 from apps.policies.tree.terms import Dates
 
 # Relative tolerance, so that rounding errors of sums aren't reported as over-allocated.
 _SLACK = 1e-9
+SOON_DAYS = (7, 30, 90)
+# How long an ended allocation is listed.
+_LISTED_AFTERWARDS = timedelta(days=30)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +70,18 @@ def allocated_in(
         shared = whole.overlap(period)
         if shared is not None:
             part = 1.0 if shared == whole and until is None else shared.hours(zone, until=until) / whole.hours(zone)
-            allocated[allocation.entry_uid] = allocated.get(allocation.entry_uid, 0.0) + allocation.core_h * part
+            allocated[allocation.entry_uid] = allocated.get(allocation.entry_uid, 0.0) + allocation.amount * part
     return allocated
 
 
-def add_up(tree: TreeColumns, allocated: Mapping[UUID, float], capacity_core_h: float | None) -> AllocationSums:
+def add_up(tree: TreeColumns, allocated: Mapping[UUID, float], capacity: float | None) -> AllocationSums:
     """Sum the core-hours from the leaves to the root. Allocations of entries outside the tree are ignored."""
     own = np.full(len(tree), np.nan)
-    for uid, core_h in allocated.items():
+    for uid, amount in allocated.items():
         i = tree.index_of_uid(uid)
         if i is not None:
-            own[i] = core_h
-    own[0] = np.nan if capacity_core_h is None else capacity_core_h
+            own[i] = amount
+    own[0] = np.nan if capacity is None else capacity
     committed, sub_allocated = own.copy(), np.zeros(len(tree))
     has_sub_allocations = np.zeros(len(tree), dtype=np.bool_)
     starts = tree.level_starts
@@ -93,11 +97,6 @@ def add_up(tree: TreeColumns, allocated: Mapping[UUID, float], capacity_core_h: 
     return AllocationSums(
         own, committed, sub_allocated, np.maximum(left, 0.0), np.maximum(-left, 0.0), has_sub_allocations
     )
-
-
-SOON_DAYS = (7, 30, 90)
-# How long an ended allocation is listed.
-_LISTED_AFTERWARDS = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ class Event:
 
 def events_in(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation], period: Period) -> list[Event]:
     """List events of the entries in the mask, by day and path."""
-    events = [event for event in _events(tree, mask, allocations) if event.on in period]
+    events = _events(tree, mask, allocations, lambda on: on in period)
     return sorted(events, key=lambda event: (event.on, event.path, event.kind))
 
 
@@ -141,8 +140,8 @@ def ending_soon(
     days."""
     latest = today + timedelta(days=days)
     events = []
-    for event in _events(tree, mask, allocations):
-        if not event.is_end or event.on > latest:
+    for event in _events(tree, mask, allocations, lambda on: on <= latest, since=today - _LISTED_AFTERWARDS):
+        if not event.is_end:
             continue
         is_over = event.on < today
         too_old = event.allocation is not None and event.on < today - _LISTED_AFTERWARDS
@@ -151,11 +150,37 @@ def ending_soon(
     return sorted(events, key=lambda event: (event.on, event.path, event.kind))
 
 
-def _events(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation]) -> Iterator[Event]:
+class Successors:
+    """Which allocation continues where another one of the same entry and unit ends: n allocations take n · log n."""
+
+    def __init__(self, allocations: Iterable[Allocation]) -> None:
+        self._by_unit: dict[str, tuple[list[Allocation], list[date]]] = {}
+        for each in sorted(allocations, key=lambda each: (each.starts_on, each.pk)):
+            rows, latest_ends = self._by_unit.setdefault(each.unit, ([], []))
+            rows.append(each)
+            latest_ends.append(max(each.ends_on, latest_ends[-1]) if latest_ends else each.ends_on)
+
+    def of(self, allocation: Allocation) -> Allocation | None:
+        """The first one that ends later, if it begins on the next day at the latest."""
+        rows, latest_ends = self._by_unit[allocation.unit]
+        at = bisect_right(latest_ends, allocation.ends_on)
+        first = rows[at] if at < len(rows) else None
+        return first if first is not None and (first.starts_on - allocation.ends_on).days <= 1 else None
+
+
+def _events(
+    tree: TreeColumns,
+    mask: Mask,
+    allocations: Sequence[Allocation],
+    is_wanted: Callable[[date], bool],
+    *,
+    since: date = date.min,
+) -> Iterator[Event]:
+    """Events on wanted days; of allocations since a day."""
     for i, dates in tree.dates.items():
         if mask[i]:
             for day, kind in ((dates.starts_on, "shares_begin"), (dates.ends_on, "shares_end")):
-                if day is not None:
+                if day is not None and is_wanted(day):
                     yield _event(tree, i, day, kind, dates=dates)
     by_entry: dict[UUID, list[Allocation]] = {}
     for allocation in allocations:
@@ -164,10 +189,14 @@ def _events(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation]) ->
         at = tree.index_of_uid(uid)
         if at is None or not mask[at]:
             continue
+        successors = Successors(own)
         for allocation in own:
-            yield _event(tree, at, allocation.starts_on, "allocation_begins", allocation=allocation)
-            follows = successor_of(allocation, own)
-            yield _event(tree, at, allocation.ends_on, "allocation_ends", allocation=allocation, successor=follows)
+            first, last = allocation.starts_on, allocation.ends_on
+            if first >= since and is_wanted(first):
+                yield _event(tree, at, first, "allocation_begins", allocation=allocation)
+            if last >= since and is_wanted(last):
+                after = successors.of(allocation)
+                yield _event(tree, at, last, "allocation_ends", allocation=allocation, successor=after)
 
 
 def _event(

@@ -7,19 +7,21 @@ from operator import attrgetter
 
 from django.utils.translation import gettext_lazy as _
 
+from apps.contrib.allocations.hours_requests import OPEN_POLICY_IDS, count_open_requests
 from apps.core.plugins import Addition
-from apps.web.shell.places import ENTRY, ENTRY_NAMES, POLICY_NAMES, Tab
+from apps.web.shell.places import ENTRY, ENTRY_NAMES, POLICY_NAMES, Counter, Tab
 
 TABS: Mapping[str, Addition[Tab]] = {
     "allocations": Addition(
         Tab(
             place="allocations",
-            label=_("Core-hours"),
+            label=_("Allocations"),
             title=_("Allocations"),
             names=POLICY_NAMES,
-            pages=("allocation",),
+            pages=("allocation", "allocations-periods", "allocations-shares"),
             key="a",
             is_shown=attrgetter("sees_entries"),
+            counter=Counter(_("to decide"), OPEN_POLICY_IDS, count_open_requests),
         )
     ),
     "allocations-calendar": Addition(
@@ -35,17 +37,25 @@ TABS: Mapping[str, Addition[Tab]] = {
         ),
         after="allocations-calendar",
     ),
-    "allocations-shares": Addition(
-        Tab(
-            place="allocations",
-            label=_("Convert to shares"),
-            names=POLICY_NAMES,
-            is_shown=attrgetter("edits"),
-        ),
+    "allocation-units": Addition(
+        Tab(place="allocations", label=_("Units"), names=POLICY_NAMES, is_shown=attrgetter("reads_whole")),
         after="capacities",
     ),
+    "allocation-rules": Addition(
+        Tab(place="allocations", label=_("Rules"), names=POLICY_NAMES, is_shown=attrgetter("reads_whole")),
+        after="allocation-units",
+    ),
+    "allocation-file": Addition(
+        Tab(place="allocations", label=_("Import and export"), names=POLICY_NAMES, is_shown=attrgetter("edits")),
+        after="allocation-rules",
+    ),
     "entry-core-hours": Addition(
-        Tab(place=ENTRY, label=_("Core-hours"), names=ENTRY_NAMES, pages=("entry-allocation", "entry-dates")),
+        Tab(
+            place=ENTRY,
+            label=_("Allocations"),
+            names=ENTRY_NAMES,
+            pages=("entry-allocation", "entry-allocation-*", "entry-dates"),
+        ),
         after="entry-convergence",
     ),
 }

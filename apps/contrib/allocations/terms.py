@@ -16,19 +16,19 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_text
 
-LONGEST_TEXT = 512
+LONGEST_ALLOCATION_REASON = 512
 # Rooms above, which know accounts, pass a function that adds users' own entries.
 VisibilityOf = Callable[..., Visibility]
 
 
 def reason_of(text: str) -> str:
     reason = require_reason(text)
-    if len(reason) > LONGEST_TEXT:
-        raise invalid("reason", f"has at most {LONGEST_TEXT} characters")
+    if len(reason) > LONGEST_ALLOCATION_REASON:
+        raise invalid("reason", f"has at most {LONGEST_ALLOCATION_REASON} characters")
     return reason
 
 
-def text_of(value: str, where: str, longest: int = LONGEST_TEXT) -> str:
+def text_of(value: str, where: str, longest: int = LONGEST_ALLOCATION_REASON) -> str:
     try:
         return clean_text(value, longest).strip()
     except ValueError as error:

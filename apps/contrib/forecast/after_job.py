@@ -21,6 +21,7 @@ from apps.core.derived_state import in_memory
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import PriorityResult
+from apps.explain.job_starts import JobStart, NewJobShape, NewJobStart, load_new_job_start
 from apps.explain.my_priority import get_my_priority
 from apps.pages.my_priority.numbers.rank_history import get_own_entry
 from apps.policies.selectors import get_policy
@@ -43,8 +44,9 @@ DERIVED_STATE = (
 )
 
 DEFAULT_CORE_H = 1000.0
-MOST_CORE_H = 1e9
-_MOST_CACHED = 4_000
+MOST_JOB_CORE_H = 1e9
+MOST_ACCOUNTS_WITH_START = 20  # the best ones; each of another name or cluster takes a few requests
+_MOST_CACHED_RANKS = 4_000
 _STEP = 5
 
 
@@ -79,7 +81,7 @@ def ranks_after_job(
     to 1,000,000,000. TooOften above the allowed rate of computations; the default size is not limited. Unavailable if
     nothing has been computed yet.
     """
-    if not 0 <= core_h <= MOST_CORE_H:  # also rejects NaN
+    if not 0 <= core_h <= MOST_JOB_CORE_H:  # also rejects NaN
         message = _("must be a number of hours from 0 to 1,000,000,000")
         raise Invalid(f"core_h {message}.", fields=[FieldProblem("core_h", message)])
     if core_h != DEFAULT_CORE_H:
@@ -101,11 +103,13 @@ class AfterJob:
     account: Annotated[str, "User name"]
     group: Annotated[str, "Group, called account in Slurm; empty if the account has none"]
     namespace: Annotated[str, "Jobs of one namespace may run under each of its accounts"]
-    entry: Annotated[str, "Path of its entry"]
+    path: Annotated[str, "Of its entry"]
     rank: Annotated[int, "Now"]
     of: Annotated[int, "Ranked accounts"]
     rank_after: Annotated[int | None, "With the job's usage; null if unranked"]
     rank_after_to: Annotated[int | None, "Upper end of the range; above rank_after if ranks are rounded to steps"]
+    job: Annotated[NewJobShape | None, "The job of that size that `start` is of; null: nothing estimates starts"] = None
+    start: Annotated[JobStart | None, "When it would start if it was submitted now; null: nothing estimates it"] = None
 
 
 def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: datetime) -> list[AfterJob]:
@@ -116,8 +120,13 @@ def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: d
     ]
     uids = list(dict.fromkeys(priority.entry_uid for priority in priorities if priority.entry_uid is not None))
     places = ranks_after_job(policy_slug=policy_slug, entry_uids=uids, core_h=core_h, actor=actor, at=at)
+    starts: dict[tuple[str, str], NewJobStart | None] = {}
     ranks = []
+    for priority in priorities[:MOST_ACCOUNTS_WITH_START]:
+        if (key := (priority.account, priority.namespace)) not in starts:
+            starts[key] = load_new_job_start(priority, core_h=core_h, actor=actor, at=at)
     for priority in priorities:
+        start = starts.get((priority.account, priority.namespace))
         place = None if priority.entry_uid is None else places[priority.entry_uid].rank
         first, last = place or (None, None)
         ranks.append(
@@ -130,6 +139,8 @@ def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: d
                 priority.of,
                 first,
                 last,
+                None if start is None else start.job,
+                None if start is None else start.start,
             )
         )
     return ranks
@@ -139,7 +150,7 @@ def _key(snapshot: ServedSnapshot, entry: int, core_h: float, visible: Mask) -> 
     return *snapshot.key, entry, core_h, mask_digest(visible)
 
 
-_cache: LRUCache[Hashable, Any] = LRUCache(_MOST_CACHED)
+_cache: LRUCache[Hashable, Any] = LRUCache(_MOST_CACHED_RANKS)
 
 
 @cached(_cache, key=_key, lock=Lock())

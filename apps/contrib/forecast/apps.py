@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,10 +18,7 @@ class ForecastConfig(PluginConfig):
     label = "forecast"
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
-        goal = PageLink(
-            "entry.head", _("Goal"), "flask", is_shown=lambda page: bool(page.ancestors) and page.may_change
-        )
-        return {"goal": Addition(goal)}
+        return {"draft-goal": Addition(PageLink("entry.shares", _("Find shares for a goal"), "search"))}
 
     def my_priority_cards(self) -> Iterable[Any]:
         from apps.contrib.forecast.my_priority import CARDS
@@ -35,7 +33,7 @@ class ForecastConfig(PluginConfig):
     def account_facts(self, priority: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
         from apps.contrib.forecast.outlook import outlook_of
 
-        return {"outlook": outlook_of(priority)}
+        return {"outlook": partial(outlook_of, priority)}
 
     def projections(self, *, view: Any, uids: Sequence[UUID]) -> Mapping[UUID, Any]:
         from apps.contrib.forecast.projections import project
@@ -54,3 +52,8 @@ class ForecastConfig(PluginConfig):
         from apps.contrib.forecast.guides import GUIDES
 
         return GUIDES
+
+    def renamed_fields(self) -> Iterable[Any]:
+        from apps.contrib.forecast.renamed_fields import RENAMED
+
+        return RENAMED

@@ -27,7 +27,7 @@ DERIVED_STATE = (
     ),
 )
 
-_MOST_CACHED = 16
+_MOST_CACHED_FORECASTS = 16
 
 
 def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> Mapping[UUID, Outlook]:
@@ -38,7 +38,11 @@ def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID])
     return _forecasts(policy, snapshot, tuple(sorted(uids)))
 
 
-@cached(LRUCache(_MOST_CACHED), key=lambda policy, snapshot, uids: (*snapshot_key(policy, snapshot), uids), lock=Lock())
+@cached(
+    LRUCache(_MOST_CACHED_FORECASTS),
+    key=lambda policy, snapshot, uids: (*snapshot_key(policy, snapshot), uids),
+    lock=Lock(),
+)
 def _forecasts(policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, Outlook]:
     indices = [(uid, i) for uid in uids if (i := snapshot.tree.index_of_uid(uid))]
     states = [(uid, i, state) for uid, i in indices if (state := level_state(snapshot, i)) is not None]

@@ -42,9 +42,9 @@ from apps.engine.explain import (
     steady_rate,
     usual_rates,
 )
+from apps.engine.target_state import is_on_target
 from apps.explain.levels import Numbers, effects_of
 from apps.policies.models import Policy
-from apps.priorities.entry_order import is_on_target
 from apps.priorities.projections import HORIZON_DAYS, CurvePoint, PaceDays
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.sentences import Message, build_message, text_of
@@ -65,6 +65,9 @@ DERIVED_STATE = (
 F8 = npt.NDArray[np.float64]
 _NEGLIGIBLE = 1e-3  # weight at the end of the window below which the closed form ignores the window
 Method = Literal["closed_form", "hour_by_hour"]
+DAYS = (1, 2, 3, 5, 7, 10, 14, 21, 28)
+_WEEK_DAYS = 7
+_MOST_CACHED_ENTRY_FORECASTS = 2
 
 
 @dataclass(frozen=True)
@@ -132,11 +135,6 @@ class Outlook:
         days = _known_days(self.daily_group)
         daily = (float(days.min()), *(rate * DAY_S for rate in usual_rates(days)), float(days.max()))
         return tuple(self.pace(rate) for rate in daily)
-
-    @property
-    def usual_pace(self) -> UsageRate:
-        """The pace to which dates refer."""
-        return self.paces[2]
 
 
 def forecast_level(
@@ -326,11 +324,6 @@ def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 
     return [CurvePoint(as_of + timedelta(hours=hour), *values) for hour, *values in columns.T.tolist()]
 
 
-DAYS = (1, 2, 3, 5, 7, 10, 14, 21, 28)
-_WEEK_DAYS = 7
-_MOST_CACHED = 2
-
-
 @dataclass(frozen=True)
 class FactorPoint:
     """The factor, 0..1, some days after the snapshot."""
@@ -421,7 +414,7 @@ class _Simulated:
     last: PriorityResult
 
 
-@cached(LRUCache(_MOST_CACHED), key=snapshot_key, lock=Lock())
+@cached(LRUCache(_MOST_CACHED_ENTRY_FORECASTS), key=snapshot_key, lock=Lock())
 def _simulate_days(policy: Policy, snapshot: ServedSnapshot) -> _Simulated | None:
     """Simulate all days; cached, because other accounts of the policy need the same."""
     inputs = load_snapshot_inputs(policy, snapshot)

@@ -16,12 +16,18 @@ from apps.contrib.forecast.entry_forecast import FactorPoint
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, curve_days
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
+from apps.engine.target_state import is_on_target
 from apps.priorities.projections import CurvePoint
 from apps.priorities.sentences.numbers import clock_text, percent
 from apps.priorities.sentences.numbers import factor as factor_text
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, EndLabel, Figure, Table, Trace
 from apps.web.figures.used_and_target import used_text
+
+LEVEL, SHARE = "forecast_level", "share"  # query parameters of the page
+_FEW_DAYS = 14  # shorter curves have a point every six hours, longer ones one a day
+_LONGEST_FORECAST_QUERY = 200
+_STATES = {"over": "$over-mark", "under": "$under-mark", "on": "$level-mark"}
 
 
 def factor_figure(forecast: Forecast) -> Figure | None:
@@ -56,7 +62,7 @@ def factor_figure(forecast: Forecast) -> Figure | None:
         labels=[EndLabel(last.factor, factor_text(last.factor), color="$accent")],
         file=f"fairshare_{forecast.policy.slug}_factor_ahead_rev{forecast.snapshot.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
-        % {"policy": forecast.policy.name, "account": forecast.entry_path, "n": forecast.snapshot.revision},
+        % {"policy": forecast.policy.name, "account": forecast.path, "n": forecast.snapshot.revision},
     )
 
 
@@ -86,12 +92,6 @@ def _factor_table(points: Sequence[FactorPoint]) -> Table:
     )
 
 
-LEVEL, SHARE = "forecast_level", "share"  # query parameters of the page
-_FEW_DAYS = 14  # shorter curves have a point every six hours, longer ones one a day
-_MOST_TYPED = 200
-_STATES = {"over": "$over-mark", "under": "$under-mark", "on": "$level-mark"}
-
-
 @dataclass(frozen=True, slots=True)
 class ForecastOptions:
     """level: uid of the level to draw, None for the deciding one. share: 0..1, None for the recent one."""
@@ -107,7 +107,7 @@ def read_forecast(query: QueryDict) -> ForecastOptions:
 
 def read_share(text: str) -> float | None:
     """Parse percent to a fraction 0..1; None for an empty text."""
-    typed = text[:_MOST_TYPED].strip()
+    typed = text[:_LONGEST_FORECAST_QUERY].strip()
     if not typed:
         return None
     try:
@@ -157,7 +157,7 @@ def forecast_figure(forecast: Forecast, options: ForecastOptions) -> Figure:
         sentence=shown.sentence,
         traces=_traces(forecast, shown, past, ahead),
         layout={
-            "margin": axes.margin(44, 158, 8, 24),
+            "margin": axes.margin(44, 96, 8, 24),
             "xaxis": axes.day_axis(first, ahead[-1].at),
             "yaxis": axes.share_axis(
                 [target, *(point.most * 100 for point in ahead), *(part * 100 for _at, part in past)]
@@ -199,7 +199,7 @@ def _traces(
     x = [axes.moment(point.at) for point in ahead]
     past_percent = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
     likely = [None] * len(past) + [point.likely * 100 for point in ahead]
-    known = [_balance(shown.name, part, target) for _at, part in past] + [_balance(shown.name, now, target)]
+    known = [_balance(shown.name, part, target, slack) for _at, part in [*past, (forecast.as_of, now)]]
     forecast_text = [""] * (len(past) + 1) + [_forecast_text(point) for point in ahead[1:]]
     lines = [
         traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=forecast_text),
@@ -258,8 +258,9 @@ def state_of(shown: ForecastLevel) -> str:
     return "over" if shown.outlook.state.actual > shown.outlook.state.target else "under"
 
 
-def _balance(name: str, part: float, target: float) -> str:
-    return f"{name}: {used_text(part, target, 'on' if abs(part - target) < 0.0005 else 'off')}"
+def _balance(name: str, part: float, target: float, slack: float) -> str:
+    state = "on" if is_on_target(part, target, slack) else "off"
+    return f"{name}: {used_text(part, target, state, slack)}"
 
 
 def _forecast_text(point: CurvePoint) -> str:

@@ -24,10 +24,11 @@ import numpy as np
 
 from apps.engine.arrays import BoolArray, FloatArray
 from apps.engine.errors import BadParameter
+from apps.engine.target_state import slack_of
 
 _ROUNDING = 1e-12
 _INSIDE = 1.0 - 1e-9  # part of a tolerance that is used, so that recomputing in another order stays within it
-_MOST_DIGITS = 15
+_MOST_SHARE_DIGITS = 15
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Rule:
 
     def tolerance(self, target: float) -> float:
         """Half the width of the band around a target, 0..1."""
-        return max(self.relative * target, self.points)
+        return slack_of(target, {"relative": self.relative, "points": self.points * 100})
 
     def distance(self, actual: float, target: float) -> float:
         """How far actual is outside the tolerance, as a part of 1; 0 within it."""
@@ -202,10 +203,10 @@ def round_beyond(value: float, is_fine: Callable[[float], bool], *, up: bool) ->
     """The number with the fewest digits at or beyond `value` in this direction for which `is_fine`; else `value`."""
     if value <= 0 or not math.isfinite(value):
         return value
-    for digits in range(1, _MOST_DIGITS + 1):
+    for digits in range(1, _MOST_SHARE_DIGITS + 1):
         step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
         n = math.ceil(value / step) if up else math.floor(value / step)
-        rounded = float(f"{n * step:.{_MOST_DIGITS}g}")
+        rounded = float(f"{n * step:.{_MOST_SHARE_DIGITS}g}")
         if is_fine(rounded):
             return rounded
     return value
@@ -234,10 +235,10 @@ def _changed_shares(contest: Contest, rule: Rule, change: float, most: FloatArra
     exact = contest.shares - moved
     exact[contest.entry] += float(moved.sum())
     exact = np.maximum(exact, 0.0)
-    for digits in range(2, _MOST_DIGITS):
+    for digits in range(2, _MOST_SHARE_DIGITS):
         scale = 10.0 ** (math.floor(math.log10(whole)) + 1 - digits)
         rounded = np.where(exact == contest.shares, exact, np.round(exact / scale) * scale)
-        rounded = np.array([float(f"{number:.{_MOST_DIGITS}g}") for number in rounded.tolist()])
+        rounded = np.array([float(f"{number:.{_MOST_SHARE_DIGITS}g}") for number in rounded.tolist()])
         if _is_reached(contest, rounded, rule):
             return SharesSolution(rounded, True)
     return SharesSolution(exact, _is_reached(contest, exact, rule))

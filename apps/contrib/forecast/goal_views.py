@@ -1,4 +1,4 @@
-"""The page of a goal: its form, options compared with their effects, and creating a draft from one."""
+"""The page of a goal, beside the editor: its form, options with their effects, and one of them added to a draft."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -18,13 +19,18 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from apps.contrib.forecast.goals import GoalMoved, GoalOption, GoalSolution, Lever
-from apps.contrib.forecast.goals.selectors import get_solution, open_draft_with_option, read_goal
+from apps.contrib.forecast.goals.selectors import add_option_to_draft, get_solution, read_goal
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, TooOften, status_of
+from apps.core.typed_numbers import read_whole
 from apps.pages.charges.adjustments.forms import RESOURCES
-from apps.policies.changesets.drafts import may_edit
+from apps.policies.changesets.drafts import list_drafts, may_edit
+from apps.policies.models import ChangeSet
 from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.sentences import numbers
 from apps.priorities.sentences.numbers import MINUS, clock_text, number, points_phrase
+from apps.web.changes.change_titles import title_of
+from apps.web.links.addresses import draft_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import SeeOther, actor_of
 
@@ -39,8 +45,10 @@ _TAKES = {  # labels if the entry has to lose share
     "unused": gettext_lazy("Siblings over their target get the rest"),
     "equal": gettext_lazy("All siblings give the same"),
 }
-_MOST_SHOWN = 8
+_MOST_SHOWN_GOAL_MOVES = 8
 _WHOLE_H = 10  # shorter durations are shown with decimals
+_NAMES = ("by", "most_lost", "least_target", "most_target")
+_USUAL_DAYS = 21
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ def assumptions(solution: GoalSolution) -> list[str]:
 
 
 def _verdict(solution: GoalSolution) -> str:
-    shares = presentation.compare_shares(solution.without.actual, solution.without.target)
+    shares = numbers.compare_shares(solution.without.actual, solution.without.target)
     values = {
         "name": solution.name,
         "day": formats.date_format(solution.by, "j M Y"),
@@ -97,8 +105,8 @@ def _verdict(solution: GoalSolution) -> str:
 def _option(solution: GoalSolution, option: GoalOption, half_life_s: float) -> DrawnOption:
     takes = bool(option.shares) and option.target < solution.without.target
     title = _TAKES.get(option.lever, TITLES[option.lever]) if takes else TITLES[option.lever]
-    shown = option.moved[:_MOST_SHOWN]
-    shares = presentation.compare_shares(option.actual, option.target)
+    shown = option.moved[:_MOST_SHOWN_GOAL_MOVES]
+    shares = numbers.compare_shares(option.actual, option.target)
     return DrawnOption(
         lever=option.lever,
         title=str(title),
@@ -109,7 +117,7 @@ def _option(solution: GoalSolution, option: GoalOption, half_life_s: float) -> D
             "target": shares.target,
             "points": points_phrase(option.most_lost_points / 100),
         },
-        moved=[(moved.entry, signed_points(moved)) for moved in shown],
+        moved=[(moved.path, signed_points(moved)) for moved in shown],
         n_more=len(option.moved) - len(shown),
         is_reached=option.is_reached,
     )
@@ -124,7 +132,7 @@ def _changes(option: GoalOption, half_life_s: float) -> list[str]:
         return [f"{before} → {presentation.duration(option.half_life_s)}"]
     return [
         f"{share.name}: {presentation.shares(share.before)} → {presentation.shares(share.after)}"
-        for share in option.shares[:_MOST_SHOWN]
+        for share in option.shares[:_MOST_SHOWN_GOAL_MOVES]
     ]
 
 
@@ -140,36 +148,41 @@ def _left_out(reason: str) -> str:
     return _("%(lever)s: its effect on entries that you may not see isn’t shown.")
 
 
-_NAMES = ("by", "most_lost", "least_target", "most_target")
-_USUAL_DAYS = 21
-
-
 @require_http_methods(["GET", "HEAD", "POST"])
 def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """`?by=`, `?most_lost=`, `?least_target=` and `?most_target=`. POST with `lever` creates a draft of that option."""
+    """`?by=`, `?most_lost=`, `?least_target=` and `?most_target=`. POST with `lever` adds that option to `?draft=`, one
+    of the reader's own drafts, or else to a new one.
+    """
     view = open_view(policy_slug=policy, actor=actor_of(request))
     i = view.require(uid)
     parameters = request.POST if request.method == "POST" else request.GET
+    draft = _draft_of(view, parameters.get("draft", ""))
     if "by" not in parameters:
-        return _show(request, view, i, {})
+        return _show(request, view, i, draft, {})
     try:
         requested = read_goal({name: parameters.get(name, "") for name in _NAMES}, entry=uid, today=_today())
         if request.method == "POST":
             lever = request.POST.get("lever", "")
-            draft = open_draft_with_option(
-                policy_slug=policy, goal=requested, lever=lever, actor=actor_of(request), at=clock.now()
+            draft = add_option_to_draft(
+                policy_slug=policy, goal=requested, lever=lever, draft=draft, actor=actor_of(request), at=clock.now()
             )
             messages.success(request, _("Added to the draft."))
-            return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
+            return SeeOther(draft_url(draft.pk, urlencode({"entry": str(uid)})))
         solution = get_solution(policy_slug=policy, goal=requested, actor=actor_of(request))
         context = draw(solution, float(view.settings.window.get("half_life_s") or 0))
     except (Invalid, Conflict, TooOften) as error:
         by_field = {field.where: field.message for field in error.fields}
         refusal = "" if set(by_field) & set(_NAMES) else by_field.get("entry", error.message)
-        return _show(
-            request, view, i, {"errors": by_field, "refusal": refusal, "code": error.code}, status=status_of(error)
-        )
-    return _show(request, view, i, context)
+        refused = {"errors": by_field, "refusal": refusal, "code": error.code}
+        return _show(request, view, i, draft, refused, status=status_of(error))
+    return _show(request, view, i, draft, context)
+
+
+def _draft_of(view: PolicyView, text: str) -> ChangeSet | None:
+    """The reader's open draft that the address names; None without one, or if it was published meanwhile."""
+    number = read_whole(text)
+    own = list_drafts(policy=view.policy, at=view.now, actor=view.actor) if number is not None else []
+    return next((each for each in own if each.pk == number), None)
 
 
 def _today() -> Any:
@@ -177,22 +190,32 @@ def _today() -> Any:
 
 
 def _show(
-    request: HttpRequest, view: PolicyView, i: int, context: dict[str, Any], *, status: int = 200
+    request: HttpRequest,
+    view: PolicyView,
+    i: int,
+    draft: ChangeSet | None,
+    context: dict[str, Any],
+    *,
+    status: int = 200,
 ) -> HttpResponse:
     entry, slug = view.row(i), view.policy.slug
-    lines.show_tabs_of(request, entry.uid, entry.name)
     parameters = request.POST if request.method == "POST" else request.GET
     usual = {"by": (_today() + timedelta(days=_USUAL_DAYS)).isoformat(), "most_lost": "1"}
-    tree, url = reverse("dashboard:policy", kwargs={"policy": slug}), lines.entry_url(slug, entry.uid, entry.name)
+    tree = {"label": view.policy.name, "url": reverse("pages:policy", kwargs={"policy": slug})}
+    above = {"label": entry.name, "url": lines.entry_url(slug, entry.uid, entry.name)}
+    if draft is not None:
+        title = title_of(draft, actor=view.actor, at=view.now).text
+        above = {"label": title, "url": draft_url(draft.pk, urlencode({"entry": entry.uid}))}
     values = {name: parameters.get(name, usual.get(name, "")) for name in _NAMES}
     whole = {
         "policy": slug,
         "uid": entry.uid,
         "entry": entry,
-        "entry_url": url,
+        "draft": draft,
+        "back_url": above["url"],
         "values": values,
         "may_draft": may_edit(view.policy, view.actor, view.now),
-        "crumbs": [{"label": view.policy.name, "url": tree}, {"label": entry.name, "url": url}, {"label": _("Goal")}],
+        "crumbs": [tree, above, {"label": _("Goal")}],
         **context,
     }
     return render(request, "contrib/forecast/goals/goal.html", whole, status=status)

@@ -12,9 +12,14 @@ from apps.contrib.forecast.selectors import Forecast, get_my_forecast
 from apps.contrib.forecast.submit_under import is_comparable
 from apps.core.errors import NotFound
 from apps.explain.my_priority import MyPriority
+from apps.explain.verdict import needs_outlook
 from apps.pages.my_priority.cards import MyCard
 from apps.pages.my_priority.own_figures import MyFigure, MyLinks, OwnAccount, no_options
 from apps.web.figures.figure import Figure
+
+_FORMER_TRIAL = gettext_lazy(
+    "What-if was removed. “Submit under” shows your rank after a job. Other shares are tried in a draft."
+)
 
 
 def _has_factor(account: MyPriority, _known: Sequence[MyPriority]) -> bool:
@@ -27,6 +32,16 @@ def _has_rank(account: MyPriority, _known: Sequence[MyPriority]) -> bool:
 
 
 CARDS = (
+    MyCard(
+        place="when",
+        order=10,
+        route="my-when",
+        anchor="when",
+        title=gettext_lazy("When"),
+        height="line",
+        is_early=True,
+        is_shown=lambda account, _known: needs_outlook(account),
+    ),
     MyCard(
         place="path",
         order=10,
@@ -47,6 +62,7 @@ CARDS = (
         is_early=True,
         of_unmapped=True,
         is_shown=lambda account, known: any(is_comparable(account, each) for each in known),
+        replaces=dict.fromkeys(("target", "load", "level"), _FORMER_TRIAL),
     ),
     MyCard(
         place="more",

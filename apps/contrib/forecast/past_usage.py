@@ -28,11 +28,13 @@ from apps.mapping.rules.placement import place_accounts
 from apps.policies.models import Entry, Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.metering import HOUR_S, weighted_amounts, window_of
+from apps.priorities.metering import HOUR_S, window_of
 from apps.priorities.projections import PaceDays
 from apps.priorities.recompute.pipeline import Inputs, load_inputs
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
-from apps.series.daily_series import DailySeries, site_zone
+from apps.priorities.usage_factors import weighted_amounts
+from apps.series.daily_series import DailySeries
+from apps.series.days import site_zone
 from apps.series.stored_series import load_series
 from apps.usage.arrays import OpenRecords
 
@@ -53,6 +55,14 @@ Mask = npt.NDArray[np.bool_]
 PACE_DAYS = 28
 DAY_S = 86_400
 _LEAST_HOURS = 6  # known hours, for a day to be included in the pace
+MOST_FORECAST_BUCKETS = 200_000  # that are read during a request
+_MOST_CACHED_PACES = 4
+_MOST_PACE_DAYS = 3_650
+_LATEST_S = 3 * DAY_S  # a series that ends earlier doesn't cover the last days
+_BEGINNING = datetime(1900, 1, 1, tzinfo=UTC)
+_COUNT = """
+SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
+"""
 
 
 class PastShare(NamedTuple):
@@ -299,16 +309,6 @@ def oldest_needed_at(settings: PolicySettings, as_of: datetime) -> datetime | No
         return None
 
 
-MOST_BUCKETS = 200_000  # that are read during a request
-_MOST_CACHED = 4
-_MOST_DAYS = 3_650
-_LATEST_S = 3 * DAY_S  # a series that ends earlier doesn't cover the last days
-_BEGINNING = datetime(1900, 1, 1, tzinfo=UTC)
-_COUNT = """
-SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
-"""
-
-
 def load_past(
     policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], *, hourly: bool
 ) -> list[LevelPast] | None:
@@ -338,7 +338,7 @@ def _from_stored_series(
     """Return None if the series isn't built up to the last days."""
     as_of = snapshot.as_of
     reach_s = window_of(snapshot.settings.window).reach_s if hourly else 0.0
-    days = _MOST_DAYS if reach_s is None else min(int(reach_s // DAY_S) + 1, _MOST_DAYS)
+    days = _MOST_PACE_DAYS if reach_s is None else min(int(reach_s // DAY_S) + 1, _MOST_PACE_DAYS)
     places = _places(policy, snapshot.tree, chain)
     uids = list(dict.fromkeys(uid for place in places for uid in (place.uid, place.above) if uid is not None))
     to_on = as_of.astimezone(site_zone()).date()
@@ -366,13 +366,13 @@ def _places(policy: Policy, tree: TreeColumns, chain: Sequence[int]) -> list[Pla
     ]
 
 
-@cached(LRUCache(_MOST_CACHED), key=snapshot_key, lock=Lock())
+@cached(LRUCache(_MOST_CACHED_PACES), key=snapshot_key, lock=Lock())
 def load_snapshot_inputs(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
     """Load the inputs of a snapshot with 28 more days before its window; None if there are too many buckets."""
     since = oldest_needed_at(snapshot.settings, snapshot.as_of)
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT, [since or _BEGINNING, snapshot.as_of, MOST_BUCKETS + 1])
-        if int(cursor.fetchone()[0]) > MOST_BUCKETS:
+        cursor.execute(_COUNT, [since or _BEGINNING, snapshot.as_of, MOST_FORECAST_BUCKETS + 1])
+        if int(cursor.fetchone()[0]) > MOST_FORECAST_BUCKETS:
             return None
     inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=since or _BEGINNING, metrics=[snapshot.settings.metric])
     return replace(inputs, tree=snapshot.tree, settings=snapshot.settings)

@@ -10,8 +10,8 @@ from uuid import UUID
 from apps.contrib.forecast.cached_forecasts import forecasts_of
 from apps.contrib.forecast.entry_forecast import Outlook, curve_of, instant_of, with_target
 from apps.contrib.forecast.selectors import slack_at
+from apps.engine.target_state import slack_of
 from apps.policies.settings import tolerance_at
-from apps.priorities.entry_order import slack_of
 from apps.priorities.projections import CurvePoint, DraftProjection, Projection
 from apps.priorities.selectors.draft import DraftRow, DraftView
 from apps.priorities.selectors.rows import PolicyView

@@ -1,11 +1,13 @@
-"""Pages of forecasts that the product no longer has."""
+"""Addresses of forecasts that the product no longer has."""
 
 from __future__ import annotations
 
 from django.utils.translation import gettext_lazy
 
-from apps.web.removed_pages import RemovedPage
+from apps.web.links.removed_pages import RemovedPage
+from apps.web.rest.removed import RemovedRoute
 
+_POLICY = "policies/<slug:policy>"
 REMOVED_PAGES = (
     RemovedPage(
         "me/priority/_whatif",
@@ -14,5 +16,13 @@ REMOVED_PAGES = (
             "past in the lab."
         ),
         page="my-priority",
+        keeps_query=True,
+    ),
+)
+REMOVED_ROUTES = (
+    RemovedRoute(
+        f"{_POLICY}/what-if",
+        "Use GET /api/v1/me/submit for ranks after a job, GET /api/v1/policies/{policy}/forecast for the days to come, "
+        "and GET /api/v1/policies/{policy}/goal for shares that reach a target.",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -31,13 +31,13 @@ from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.engine.errors import PackageFailed
 from apps.engine.explain import RecoveryRange
 from apps.engine.explain.contrast import build_minimal_tree
+from apps.engine.target_state import slack_of
 from apps.explain.contrasts import result_of
 from apps.explain.path import Walk, walk_to
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
-from apps.priorities.entry_order import slack_of
 from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.projections import HORIZON_DAYS, CurvePoint, PaceDays
 from apps.priorities.selectors.rows import newest_or_none
@@ -50,6 +50,7 @@ from apps.priorities.visible_entries import names_in, numbers_visible_in, own_qu
 
 F8 = npt.NDArray[np.float64]
 HORIZON_S = HORIZON_DAYS * DAY_S
+_SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
 
 
 def level_sentences(
@@ -164,9 +165,6 @@ def factor_at_target(snapshot: ServedSnapshot, leaf: int, level: int) -> float |
     return float(computed.factor[small.place(leaf)])
 
 
-_SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
-
-
 @dataclass(frozen=True, eq=False)
 class ForecastLevel:
     """One level; `outlook` is None if it doesn't compete, or if recent usage is unknown."""
@@ -232,7 +230,7 @@ class Forecast:
     namespace: str | None
     entry_uid: UUID
     entry_name: str
-    entry_path: str
+    path: str
     snapshot: ServedSnapshot
     levels: Sequence[ForecastLevel]
     deciding: int | None
@@ -356,16 +354,14 @@ def build_forecast(
     walk = walk_to(snapshot, entry)
     chain = [i for i in walk.chain if visible[i]]
     key = ("forecast", id(snapshot), query, *chain, share)  # simulated snapshots share the number
-    return once_per_request(key, partial(_forecast, policy, snapshot, query, walk, chain, share))
 
+    def build() -> Forecast:
+        pasts = None
+        if has_known_decay(snapshot.settings.window):
+            pasts = load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window_of(snapshot.settings.window)))
+        return forecast_from(policy, snapshot, query, walk, chain, pasts, share)
 
-def _forecast(
-    policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, walk: Walk, chain: list[int], share: float | None
-) -> Forecast:
-    pasts = None
-    if has_known_decay(snapshot.settings.window):
-        pasts = load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window_of(snapshot.settings.window)))
-    return forecast_from(policy, snapshot, query, walk, chain, pasts, share)
+    return once_per_request(key, build)
 
 
 def forecast_from(
@@ -389,7 +385,7 @@ def forecast_from(
         namespace=query.namespace or None,
         entry_uid=tree.uuid(entry),
         entry_name=tree.name[entry],
-        entry_path=snapshot.index.path(entry),
+        path=snapshot.index.path(entry),
         snapshot=snapshot,
         levels=levels,
         deciding=chain.index(deciding) if deciding in chain else None,
@@ -421,7 +417,7 @@ def _level(
 ) -> ForecastLevel:
     """The level of entry `i` on the path to `leaf`."""
     tree = snapshot.tree
-    name, parent = tree.name[i], tree.name[max(int(tree.parent[i]), 0)]
+    name, parent = tree.name[i], tree.name[tree.whole_of(i)]
     state = level_state(snapshot, i)
     outlook = None
     if state is None:

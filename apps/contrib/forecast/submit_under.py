@@ -10,9 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from apps.accounts.actor import Actor
 from apps.contrib.forecast.after_job import DEFAULT_CORE_H, RankRange, ranks_after_job, read_core_hours
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
+from apps.explain.job_starts import load_new_job_start
 from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import runs_where
 from apps.pages.my_priority.account_choice import account_of_card, address_of
@@ -20,8 +22,8 @@ from apps.pages.my_priority.cards import answer_card
 from apps.priorities.sentences.numbers import as_typed
 from apps.web.shell.requests import actor_of
 
-_MOST_SHOWN = 8
-_MOST_TYPED = 40
+_MOST_SHOWN_ALTERNATIVES = 8
+_LONGEST_CORE_H = 40
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ class SubmitRow:
 
 @dataclass(frozen=True)
 class SubmitCard:
-    """core_h: as typed; problem: why it is invalid. option: of Slurm's sbatch, for the first account."""
+    """core_h: as typed; problem: why it is invalid. option: of Slurm's sbatch, for the first account.
+
+    starts: when such a job starts, in sentences.
+    """
 
     policy: str
     entry: str
@@ -48,6 +53,7 @@ class SubmitCard:
     core_h: str
     problem: str = ""
     option: str = ""
+    starts: Sequence[str] = ()
 
 
 def is_comparable(priority: MyPriority, other: MyPriority) -> bool:
@@ -60,18 +66,18 @@ def submit_card(request: HttpRequest, priority: MyPriority, known: Sequence[MyPr
 
     known: all accounts in its policy, best first.
     """
-    able = [other for other in known if is_comparable(priority, other)][:_MOST_SHOWN]
+    able = [other for other in known if is_comparable(priority, other)][:_MOST_SHOWN_ALTERNATIVES]
     if not able:
         return None
-    typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(DEFAULT_CORE_H)
+    typed = request.GET.get("job_core_h", "").strip()[:_LONGEST_CORE_H] or as_typed(DEFAULT_CORE_H)
     after: dict[UUID, RankRange] = {}
-    problem = ""
+    problem, core_h = "", read_core_hours(typed)
     try:
         uids = [other.entry_uid for other in able if other.entry_uid is not None]
         after = ranks_after_job(
             policy_slug=priority.policy_slug,
             entry_uids=list(dict.fromkeys(uids)),
-            core_h=read_core_hours(typed),
+            core_h=core_h,
             actor=actor_of(request),
             at=clock.now(),
         )
@@ -101,7 +107,13 @@ def submit_card(request: HttpRequest, priority: MyPriority, known: Sequence[MyPr
         core_h=typed,
         problem=problem,
         option=f"--account={able[0].group}" if able[0].group else "",
+        starts=() if problem else _starts(priority, core_h, actor_of(request)),
     )
+
+
+def _starts(priority: MyPriority, core_h: float, actor: Actor) -> list[str]:
+    start = load_new_job_start(priority, core_h=core_h, actor=actor, at=clock.now())
+    return [] if start is None else start.sentences
 
 
 @require_safe

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -12,15 +13,19 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from apps.contrib.forecast.figures import SHARE, read_share
+from apps.contrib.forecast.outlook import outlook_of
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, get_my_forecast
 from apps.core import clock
 from apps.core.addresses import split_address
 from apps.core.errors import Invalid
-from apps.pages.my_priority.account_choice import page_url
+from apps.explain.verdict import when_of
+from apps.pages.my_priority.account_choice import account_of_card, page_url
 from apps.pages.my_priority.cards import NUMBERS, answer_card
 from apps.pages.my_priority.figure_requests import frame_of, read_account
-from apps.web.shell import presentation
+from apps.priorities.sentences import numbers
 from apps.web.shell.requests import actor_of
+
+_LONGEST_TYPED_SHARE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +76,11 @@ def _pace(shown: ForecastLevel) -> str:
         "days": ngettext("the last day", "the last %(n)s days", shown.n_days) % {"n": shown.n_days},
         "name": shown.name,
         "parent": shown.parent_name,
-        "share": presentation.percent(shown.outlook.share_seen),
+        "share": numbers.percent(shown.outlook.share_seen),
     }
     if shown.outlook.share_seen is None:
         return _("%(parent)s had no usage in %(days)s.") % facts
     return _("%(name)s took %(share)s of the usage of %(parent)s in %(days)s.") % facts
-
-
-_MOST_TYPED = 200
 
 
 def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> tuple[ForecastCard | None, Forecast | None]:
@@ -92,11 +94,19 @@ def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> tuple[Forec
 
 def _share(request: HttpRequest) -> tuple[float | None, str, str]:
     """The assumed pace 0..1, the percentage as typed, and why it is invalid."""
-    typed = request.GET.get(SHARE, "")[:_MOST_TYPED].strip()
+    typed = request.GET.get(SHARE, "")[:_LONGEST_TYPED_SHARE].strip()
     try:
         return read_share(typed), typed, ""
     except Invalid as error:
         return None, typed, error.message
+
+
+@require_safe
+def when(request: HttpRequest) -> HttpResponse:
+    """When the account is ahead, or no longer: the sentence of the answer that waits for a forecast."""
+    account, _known = account_of_card(request, None)
+    sentences = [] if account is None else when_of(account, partial(outlook_of, account))
+    return answer_card(request, "contrib/forecast/_when.html", {"when": sentences}, title=_("When"))
 
 
 @require_safe
@@ -113,7 +123,7 @@ def forecast(request: HttpRequest) -> HttpResponse:
         return response
     context = {"forecast": card, "frame": card and frame_of(request, "forecast", policy, entry)}
     response = answer_card(request, "contrib/forecast/_forecast.html", context, title=_("Forecast"))
-    if _is_of_form(request):
+    if request.headers.get("HX-Target") == "forecast":
         response["HX-Push-Url"] = f"{page_url()}?{state.urlencode()}"
     return response
 
@@ -129,11 +139,6 @@ def forecast_levels(request: HttpRequest) -> HttpResponse:
 def _answer_levels(request: HttpRequest, card: ForecastCard | None, status: int = 200) -> HttpResponse:
     template, title = "contrib/forecast/_forecast_levels.html", _("Forecast by level")
     return answer_card(request, template, {"forecast": card}, title=title, status=status)
-
-
-def _is_of_form(request: HttpRequest) -> bool:
-    """Whether the form of the card asks, not the page in which it comes."""
-    return request.headers.get("HX-Target") == "forecast"
 
 
 def _state_of_page(request: HttpRequest) -> QueryDict:

@@ -12,18 +12,94 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.contrib.jobs.algorithms import all_job_algorithms
-from apps.contrib.jobs.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many
+from apps.contrib.jobs.job_cases import MOST_CASE_JOBS, MOST_CASES, explain_jobs, refuse_many
 from apps.contrib.jobs.sam_cases import sam_case
 from apps.core import clock
+from apps.web import bounds
 from apps.web.rest.authentication import ANY, POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.parsing import StrictJSONParser
 from apps.web.rest.views import APIView
 
+ANSWER = {
+    "type": "object",
+    "properties": {
+        "id": {"nullable": True, "description": "The id of the case"},
+        "jobs": {
+            "type": "object",
+            "additionalProperties": {"type": "object"},
+            "description": "Terms by job id. SAM: `group`, `benefit`, `booked`, `queue`, `priority`, `fraction_after`, "
+            "`parts` of the benefit function, and `explain`, the steps of the decision. HTCondor: `submitter`, `real`, "
+            "`factor`, `effective`, `slice` of the pool, `job_prio` and `explain`",
+        },
+        "pending_order": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Grid Engine: ids of waiting jobs in the order in which they would start; held jobs last. "
+            "HTCondor: in the order in which the negotiator considers them",
+        },
+        "totals": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "additionalProperties": {"type": "number"}},
+            "description": "Grid Engine: sums of tckts, otckt, ftckt and stckt over running and over pending jobs",
+        },
+        "beyond_limit": {
+            "type": "object",
+            "properties": {
+                "setting": {"type": "string"},
+                "limit": {"type": "integer"},
+                "n_jobs": {"type": "integer"},
+                "jobs": {"type": "array", "items": {"type": "string"}},
+            },
+            "description": "Grid Engine: jobs that max_functional_jobs_to_schedule leaves out",
+        },
+        "ledger": {
+            "type": "object",
+            "properties": {
+                "unit": {
+                    "type": "string",
+                    "description": "Unit of the benefit function; empty if jobs state their benefit",
+                },
+                "total": {"type": "number"},
+                "groups": {
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "object",
+                        "properties": {
+                            **{name: {"type": "number"} for name in ("share", "before", "booked", "after", "owed")},
+                            "fraction": {"type": "number", "nullable": True},
+                        },
+                    },
+                },
+                "next": {"type": "object", "description": "`benefit` of the next case, after this one"},
+            },
+            "description": "SAM: benefit of each fair-share group before, booked by and after the case",
+        },
+        "submitters": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {
+                    **{name: {"type": "number"} for name in ("real", "factor", "effective")},
+                    "slice": {"type": "number", "nullable": True},
+                },
+            },
+            "description": "HTCondor: every submitter, best first; `slice` is null without a job or a core",
+        },
+        "notes": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Remarks about the whole case: automatic users, jobs beyond a limit, queues of SAM, ties",
+        },
+    },
+    "required": ["id", "jobs"],
+}
+_ANSWERS = {"oneOf": [ANSWER, {"type": "array", "items": ANSWER}]}
+
 
 class SamCaseFilterSerializer(serializers.Serializer[Any]):
     path = serializers.CharField(
-        max_length=4096,
+        max_length=bounds.ENTRY,
         required=False,
         default="/",
         help_text="Path of the entry whose children are the groups; default /",
@@ -66,68 +142,12 @@ def _case_schema() -> dict[str, Any]:
         "required": ["name"],
         "description": "May be omitted if `config` contains Grid Engine's weights",
     }
-    jobs = {"type": "array", "items": {"type": "object"}, "maxItems": MOST_JOBS}
+    jobs = {"type": "array", "items": {"type": "object"}, "maxItems": MOST_CASE_JOBS}
     properties = {"id": {"type": "string"}, "algorithm": algorithm, "jobs": jobs}
     return {"type": "object", "properties": properties, "required": ["jobs"]}
 
 
-_ANSWER = {
-    "type": "object",
-    "properties": {
-        "id": {"nullable": True, "description": "The id of the case"},
-        "jobs": {"type": "object", "additionalProperties": {"type": "object"}, "description": "Terms by job id"},
-        "pending_order": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Grid Engine: ids of waiting jobs in the order in which they would start; held jobs last",
-        },
-        "totals": {
-            "type": "object",
-            "additionalProperties": {"type": "object", "additionalProperties": {"type": "number"}},
-            "description": "Grid Engine: sums of tckts, otckt, ftckt and stckt over running and over pending jobs",
-        },
-        "beyond_limit": {
-            "type": "object",
-            "properties": {
-                "setting": {"type": "string"},
-                "limit": {"type": "integer"},
-                "n_jobs": {"type": "integer"},
-                "jobs": {"type": "array", "items": {"type": "string"}},
-            },
-            "description": "Grid Engine: jobs that max_functional_jobs_to_schedule leaves out",
-        },
-        "ledger": {
-            "type": "object",
-            "properties": {
-                "unit": {
-                    "type": "string",
-                    "description": "Unit of the benefit function; empty if jobs state their benefit",
-                },
-                "total": {"type": "number"},
-                "groups": {
-                    "type": "object",
-                    "additionalProperties": {
-                        "type": "object",
-                        "properties": {
-                            **{name: {"type": "number"} for name in ("share", "before", "booked", "after", "owed")},
-                            "fraction": {"type": "number", "nullable": True},
-                        },
-                    },
-                },
-                "next": {"type": "object", "description": "`benefit` of the next case, after this one"},
-            },
-            "description": "SAM: benefit of each fair-share group before, booked by and after the case",
-        },
-        "notes": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Remarks about the whole case: automatic users, jobs beyond a limit, queues of SAM",
-        },
-    },
-    "required": ["id", "jobs"],
-}
 _CASES = {"oneOf": [_case_schema(), {"type": "array", "items": _case_schema(), "maxItems": MOST_CASES}]}
-_ANSWERS = {"oneOf": [_ANSWER, {"type": "array", "items": _ANSWER}]}
 
 
 class JobCaseParser(StrictJSONParser):

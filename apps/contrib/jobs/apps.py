@@ -25,13 +25,13 @@ class JobsConfig(PluginConfig):
         }
 
     def body_limits(self) -> Mapping[str, Any]:
-        from apps.contrib.jobs.job_cases import MOST_JOBS
+        from apps.contrib.jobs.job_cases import MOST_CASE_JOBS
         from apps.web.rest.body_limits import MB, Limit
 
         return {
-            "api:jobs-explain": Limit(8 * MB, 40 * MOST_JOBS),
-            "dashboard:jobs": Limit(8 * MB),
-            "dashboard:jobs-result": Limit(8 * MB),
+            "api:jobs-explain": Limit(8 * MB, 40 * MOST_CASE_JOBS),
+            "pages:jobs": Limit(8 * MB),
+            "pages:jobs-result": Limit(8 * MB),
         }
 
     def audit_sentences(self) -> Mapping[str, Words]:

@@ -10,13 +10,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.contrib.jobs import bounds as of_jobs
 from apps.contrib.jobs.gateway import services
 from apps.contrib.jobs.gateway.permissions import policy_to_manage, policy_to_use
 from apps.contrib.jobs.gateway.selectors import get_ledger
-from apps.contrib.jobs.gateway.services import MOST_BENEFIT, MOST_HOURS, JobReport, Rules, set_rules
+from apps.contrib.jobs.gateway.services import MOST_BENEFIT, MOST_LOST_HOURS, JobReport, Rules, set_rules
 from apps.contrib.jobs.models import Job, Ledger
 from apps.core import clock
 from apps.priorities.serving.lookup import AccountQuery
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SCHEDULERS, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField
 from apps.web.rest.inputs import read_body
@@ -30,12 +32,15 @@ _AGENTS: Scopes = {"POST": frozenset({SCHEDULERS})}
 
 class AccountSerializer(serializers.Serializer[Any]):
     def get_fields(self) -> dict[str, Any]:
-        return {name: serializers.CharField(max_length=1024, required=False, trim_whitespace=False) for name in _NAMES}
+        return {
+            name: serializers.CharField(max_length=bounds.ACCOUNT, required=False, trim_whitespace=False)
+            for name in _NAMES
+        }
 
 
 class StepSerializer(serializers.Serializer[Any]):
     job = serializers.CharField(
-        max_length=256, trim_whitespace=False, help_text="Id of the job in the scheduler, never reused"
+        max_length=of_jobs.GATEWAY_JOB, trim_whitespace=False, help_text="Id of the job in the scheduler, never reused"
     )
 
 
@@ -51,7 +56,7 @@ class MeasuredSerializer(StepSerializer):
 
 
 class DecisionSerializer(MeasuredSerializer):
-    group = serializers.CharField(max_length=8_400, required=False, help_text="Name or path; or send `account`")
+    group = serializers.CharField(max_length=bounds.ENTRY, required=False, help_text="Name or path; or send `account`")
     account = AccountSerializer(required=False, help_text="Account of the job; its entry decides the group")
 
 
@@ -73,20 +78,24 @@ class BenefitField(serializers.JSONField):
 
 class RulesSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(
-        max_length=8_400, required=False, default="/", help_text="Entry whose children are the groups"
+        max_length=bounds.ENTRY, required=False, default="/", help_text="Entry whose children are the groups"
     )
     benefit = BenefitField(required=False, allow_null=True, default=None)
     booked_at = serializers.ChoiceField(Ledger.BookedAt.values, required=False, default=Ledger.BookedAt.START.value)
-    p_back = serializers.FloatField(required=False, default=0.0, min_value=-1e15, max_value=1e15)
-    p_front = serializers.FloatField(required=False, default=1.0, min_value=-1e15, max_value=1e15)
+    p_back = serializers.FloatField(
+        required=False, default=0.0, min_value=-of_jobs.LARGEST_PRIORITY, max_value=of_jobs.LARGEST_PRIORITY
+    )
+    p_front = serializers.FloatField(
+        required=False, default=1.0, min_value=-of_jobs.LARGEST_PRIORITY, max_value=of_jobs.LARGEST_PRIORITY
+    )
     priority_groups = BoundedDictField(
-        child=serializers.FloatField(min_value=-1e15, max_value=1e15),
+        child=serializers.FloatField(min_value=-of_jobs.LARGEST_PRIORITY, max_value=of_jobs.LARGEST_PRIORITY),
         required=False,
         help_text="Priority of each priority group, above p_front",
     )
     lost_after_h = serializers.FloatField(
         min_value=0,
-        max_value=MOST_HOURS,
+        max_value=MOST_LOST_HOURS,
         required=False,
         allow_null=True,
         default=None,

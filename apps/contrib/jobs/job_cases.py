@@ -9,7 +9,7 @@ from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.engine.case_text import name_of
 from apps.engine.errors import EngineError
 
-MOST_JOBS = 10_000
+MOST_CASE_JOBS = 10_000
 MOST_CASES = 1_000
 
 
@@ -28,7 +28,7 @@ def refuse_many(cases: list[Any], *, most_jobs: int | None = None) -> None:
     """Raise TooLarge for too many jobs or cases in one call."""
     if len(cases) > MOST_CASES:
         raise TooLarge(f"{len(cases)} cases in one call; the limit is {MOST_CASES}: send them in parts.")
-    n_jobs, limit = sum(_count(case) for case in cases), MOST_JOBS if most_jobs is None else most_jobs
+    n_jobs, limit = sum(_count(case) for case in cases), MOST_CASE_JOBS if most_jobs is None else most_jobs
     if n_jobs > limit:
         raise TooLarge(f"{n_jobs} jobs in one call; the limit is {limit}: send them in parts.")
 

@@ -17,9 +17,9 @@ from apps.accounts.models import Token
 from apps.contrib.jobs.algorithms.benefits import BENEFITS
 from apps.core.errors import NotFound
 from apps.policies.selectors import get_policy
-from apps.priorities.metering import weighted_resources
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.usage_factors import weighted_resources
 from apps.priorities.visible_entries import numbers_visible_in
 
 _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)

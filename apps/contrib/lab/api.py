@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.contrib.lab.advisor.runs import advice_sentence
-from apps.contrib.lab.operators.records import BOUNDS, read_query
+from apps.contrib.lab.operators.records import BOUNDS, LONGEST_FIGURE_QUERY, read_query
 from apps.contrib.lab.operators.selectors import OperatorsPage, get_operators_page
 from apps.core import clock
 from apps.web.rest import inputs
@@ -20,7 +20,6 @@ from apps.web.rest.records import record_serializer
 from apps.web.rest.views import APIView
 
 READ_TREE: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
-_LONGEST = 4_096
 _TEXTS = {
     "operator": "Name of an operator as in settings; default: the policy's own",
     "resolution": "{range}; default: the policy's own",
@@ -36,7 +35,10 @@ class OperatorQuerySerializer(serializers.Serializer[Any]):
         ranges = {name: f"{low:g} to {high:g}" for name, (low, high) in BOUNDS.items()}
         return {
             name: serializers.CharField(
-                required=False, allow_blank=True, max_length=_LONGEST, help_text=text.format(range=ranges.get(name))
+                required=False,
+                allow_blank=True,
+                max_length=LONGEST_FIGURE_QUERY,
+                help_text=text.format(range=ranges.get(name)),
             )
             for name, text in _TEXTS.items()
         }
@@ -45,7 +47,6 @@ class OperatorQuerySerializer(serializers.Serializer[Any]):
 OperatorsPageSerializer = record_serializer(
     OperatorsPage,
     only="verdict ranks_by_vectors check operators",
-    renamed={"ranks_by_vectors": "is_aequus", "operators": "choices"},
     texts={
         "verdict": "The newest advice; empty without one, and for readers of a part of the numbers",
         "ranks_by_vectors": "The policy ranks by vectors; false: the check shows what `aequus` would do",

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.plugins import Addition, PageLink, PluginConfig, ReviewCard, Words
+from apps.core.plugins import Addition, PluginConfig, ReviewCard, Words
 
 
 class LabConfig(PluginConfig):
@@ -25,14 +26,14 @@ class LabConfig(PluginConfig):
             runs.PREPARE,
             runs.run_preparation,
             queue=SERIES,
-            most_of_key=runs.MOST_AT_ONCE,
+            most_of_key=runs.MOST_VARIANTS_AT_ONCE,
             title=_("the inputs of an experiment"),
         )
         register(
             runs.VARIANT,
             runs.run_variant,
             queue=SERIES,
-            most_of_key=runs.MOST_AT_ONCE,
+            most_of_key=runs.MOST_VARIANTS_AT_ONCE,
             title=_("a simulation of the lab"),
         )
         register(
@@ -82,8 +83,17 @@ class LabConfig(PluginConfig):
             "change-experiments": ReviewCard("experiments", _("Tried in the lab"), _("Experiments"), is_shown),
         }
 
-    def page_links(self) -> Mapping[str, Addition[PageLink]]:
-        return {"operators": Addition(PageLink("algorithm.check", _("Operator")))}
+    def settings_advice(self, *, policy_slug: str, at: datetime, actor: Any) -> Iterable[Any]:
+        from apps.contrib.lab.advisor.runs import get_advice
+        from apps.contrib.lab.advisor.views import TEMPLATE, advice_context
+        from apps.core.errors import NotAllowed
+        from apps.pages.algorithm.advice import SettingsAdvice
+
+        try:
+            stored = get_advice(policy_slug=policy_slug, at=at, actor=actor)
+        except NotAllowed:
+            return ()
+        return (SettingsAdvice(TEMPLATE, advice_context(stored, at=at, actor=actor)),)
 
     def body_limits(self) -> Mapping[str, Any]:
         from apps.web.rest.body_limits import MB, Limit
@@ -94,7 +104,7 @@ class LabConfig(PluginConfig):
             "api:experiments": spec,
             "api:experiment-estimate": spec,
             "api:experiment-traces": log,
-            "dashboard:lab-new": log,
+            "pages:lab-new": log,
         }
 
     def rest_examples(self) -> Mapping[str, Any]:
@@ -106,3 +116,8 @@ class LabConfig(PluginConfig):
         from apps.contrib.lab.guides import GUIDES
 
         return GUIDES
+
+    def renamed_fields(self) -> Iterable[Any]:
+        from apps.contrib.lab.renamed_fields import RENAMED
+
+        return RENAMED

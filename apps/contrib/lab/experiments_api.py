@@ -12,15 +12,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.contrib.lab.experiments import selectors, services
+from apps.contrib.lab.experiments.group_waits import GroupWait
 from apps.contrib.lab.experiments.permissions import policy_to_manage
 from apps.contrib.lab.experiments.presets import Preset, list_presets
 from apps.contrib.lab.experiments.records import Estimate, ExperimentDetail, ExperimentRow, TraceRow, VariantReport
-from apps.contrib.lab.experiments.spec import LONGEST_NAME, MOST_VARIANTS
-from apps.contrib.lab.experiments.traces import MOST_BYTES, list_traces, remove_trace, trace_row, upload_trace
+from apps.contrib.lab.experiments.spec import LONGEST_EXPERIMENT_NAME, MOST_VARIANTS
+from apps.contrib.lab.experiments.traces import MOST_TRACE_BYTES, list_traces, remove_trace, trace_row, upload_trace
 from apps.core import clock
 from apps.core.tables import Column
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField, BoundedListField
+from apps.web.rest.deprecations import old_names
 from apps.web.rest.inputs import field_refusal, read_body, read_query
 from apps.web.rest.records import serializer_of
 from apps.web.rest.shapes import TABLE_ANSWERS, TableFormatField, list_response, list_schema, table_response
@@ -37,6 +40,34 @@ PresetSerializer = serializer_of(Preset)
 ExperimentSerializer = serializer_of(ExperimentRow)
 ExperimentDetailSerializer = serializer_of(ExperimentDetail)
 VariantReportSerializer = serializer_of(VariantReport)
+GroupWaitSerializer = serializer_of(GroupWait)
+
+COLUMNS = (
+    Column("path"),
+    *(
+        Column(name, "number")
+        for name in (
+            "target",
+            "target_was",
+            "n_jobs",
+            "n_waiting",
+            "wait_mean_s",
+            "wait_mean_was_s",
+            "wait_median_s",
+            "wait_median_was_s",
+            "wait_p90_s",
+            "wait_p90_was_s",
+            "core_h",
+            "core_h_was",
+            "rms_points",
+            "rms_was_points",
+            "settled_h",
+            "settled_was_h",
+        )
+    ),
+)
+_OLD_NAMES = old_names("EntryNumbers")
+_FILE_COLUMNS = (*COLUMNS, *(Column(name, "number") for name in _OLD_NAMES))
 
 
 class EstimatedExperimentSerializer(serializers.Serializer[Any]):
@@ -50,18 +81,20 @@ class EstimatedExperimentSerializer(serializers.Serializer[Any]):
     variants = BoundedListField(
         child=BoundedDictField(), required=False, max_length=MOST_VARIANTS, help_text="What each of them changes"
     )
-    seed = serializers.IntegerField(required=False, min_value=0, max_value=2**63 - 1, help_text="Default: 1")
+    seed = serializers.IntegerField(required=False, min_value=0, max_value=bounds.ROW, help_text="Default: 1")
     scenario = serializers.CharField(
-        required=False, max_length=LONGEST_NAME, help_text="A shipped scenario whose tree is the base, not the policy"
+        required=False,
+        max_length=LONGEST_EXPERIMENT_NAME,
+        help_text="A shipped scenario whose tree is the base, not the policy",
     )
 
-    name = serializers.CharField(max_length=LONGEST_NAME, required=False)
+    name = serializers.CharField(max_length=LONGEST_EXPERIMENT_NAME, required=False)
 
 
 class NewExperimentSerializer(EstimatedExperimentSerializer):
     """What is simulated. The parts are checked together, and each wrong field is named."""
 
-    name = serializers.CharField(max_length=LONGEST_NAME)
+    name = serializers.CharField(max_length=LONGEST_EXPERIMENT_NAME)
 
 
 class EvidenceSerializer(serializers.Serializer[Any]):
@@ -74,7 +107,7 @@ class ReportQuerySerializer(serializers.Serializer[Any]):
 
 class PresetQuerySerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(
-        max_length=8_400,
+        max_length=bounds.ENTRY,
         required=False,
         allow_blank=True,
         default="",
@@ -85,9 +118,9 @@ class PresetQuerySerializer(serializers.Serializer[Any]):
 class NewTraceSerializer(serializers.Serializer[Any]):
     """A log in Standard Workload Format: as text, or packed by gzip in base64."""
 
-    name = serializers.CharField(max_length=255)
-    text = serializers.CharField(max_length=MOST_BYTES, required=False, trim_whitespace=False)
-    gzip = serializers.CharField(max_length=2 * MOST_BYTES, required=False, help_text="base64")
+    name = serializers.CharField(max_length=bounds.FILE_NAME)
+    text = serializers.CharField(max_length=MOST_TRACE_BYTES, required=False, trim_whitespace=False)
+    gzip = serializers.CharField(max_length=2 * MOST_TRACE_BYTES, required=False, help_text="base64")
 
 
 class TraceListView(APIView):
@@ -275,42 +308,28 @@ class HistoryReportView(APIView):
         return _report(report, f"experiment-{experiment}-history", query)
 
 
+class GroupWaitsView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="list_waits_of_variant", responses=list_schema(GroupWaitSerializer))
+    def get(self, request: Request, policy: str, experiment: int, variant: int) -> Response:
+        """Median waits of the top groups in a variant of a replay, beside how far the replay was off in the past."""
+        waits = selectors.list_group_waits(
+            policy_slug=policy, experiment_id=experiment, index=variant, at=clock.now(), actor=actor_of(request)
+        )
+        return list_response(GroupWaitSerializer(waits, many=True).data)
+
+
 def _report(report: VariantReport, name: str, query: dict[str, Any]) -> Response:
     if "format" in query:
-        return table_response(name, COLUMNS, rows_of(report), query["format"])  # type: ignore[return-value]
+        return table_response(name, _FILE_COLUMNS, _rows_of(report), query["format"])  # type: ignore[return-value]
     return Response(VariantReportSerializer(report).data)
 
 
-COLUMNS = (
-    Column("path"),
-    *(
-        Column(name, "number")
-        for name in (
-            "target",
-            "target_was",
-            "n_jobs",
-            "n_waiting",
-            "wait_mean_s",
-            "wait_mean_was_s",
-            "wait_median_s",
-            "wait_median_was_s",
-            "wait_p90_s",
-            "wait_p90_was_s",
-            "core_hours",
-            "core_hours_was",
-            "rms_points",
-            "rms_was_points",
-            "settled_h",
-            "settled_was_h",
-        )
-    ),
-)
-
-
-def rows_of(report: VariantReport) -> Iterator[list[Any]]:
-    """The entries of a report, as rows of COLUMNS."""
+def _rows_of(report: VariantReport) -> Iterator[list[Any]]:
+    """The entries of a report, as rows of the file."""
     for each in report.entries:
-        yield [getattr(each, column.name) for column in COLUMNS]
+        yield [getattr(each, _OLD_NAMES.get(column.name, column.name)) for column in _FILE_COLUMNS]
 
 
 def _detail(request: Request, policy: str, experiment: int) -> Response:

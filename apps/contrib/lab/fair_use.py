@@ -9,8 +9,9 @@ import numpy as np
 
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import BoolArray, FloatArray
-from apps.engine.convergence import demand_error_points, is_inside
+from apps.engine.convergence import demand_error_points
 from apps.engine.sweep import sum_up
+from apps.engine.target_state import is_on_target
 from apps.engine.tree import FairshareTree
 
 
@@ -82,7 +83,8 @@ def kept_from(
         here = target[first : first + len(entry)]
         wished = _water_filled(here, np.maximum(demand[:, entry], used[:, entry]), amount[:, 0])
         share, fair = (np.divide(each, np.where(amount > 0, amount, 1.0)).T for each in (used[:, entry], wished))
-        is_kept = (is_inside(share, fair, band(fair, tree.child_count[entry] == 0)) | (amount[:, 0] <= 0)).all(axis=0)
+        is_on = is_on_target(share, fair, band(fair, tree.child_count[entry] == 0))
+        is_kept = (is_on | (amount[:, 0] <= 0)).all(axis=0)
         open_at = np.flatnonzero(~is_kept)
         begin = int(open_at[-1]) + 1 if len(open_at) else 0
         hours[prepared.entry[group]] = at_h[begin] if begin < len(at_h) else np.inf

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from apps.core.plugins import Addition
-from apps.web.guides import Guide
+from apps.web.links.guides import Guide
 
 GUIDES: dict[str, Addition[Guide]] = {
     "Advice": Addition(
         Guide(
             "Advice",
-            "advice",
+            "advice advice-draft operators",
             (
-                ("advice", "analysis.md#advice"),
+                ("advice", "lab.md#advice"),
                 ("operators and resolution", "policy-settings.md#operators-and-resolution"),
+                ("analysis", "analysis.md"),
             ),
-            ("GET policies/{policy}/advice", "POST policies/{policy}/advice"),
+            (
+                "GET policies/{policy}/advice",
+                "POST policies/{policy}/advice",
+                "GET policies/{policy}/operators",
+            ),
         ),
-        after="Operators",
-    ),
-    "Operators": Addition(
-        Guide(
-            "Operators",
-            "operators",
-            (("operators and resolution", "policy-settings.md#operators-and-resolution"), ("analysis", "analysis.md")),
-            ("GET policies/{policy}/operators",),
-        ),
-        after="Algorithm, Compare",
+        after="Algorithm",
     ),
     "Lab": Addition(
         Guide(
@@ -44,6 +40,6 @@ GUIDES: dict[str, Addition[Guide]] = {
                 "GET policies/{policy}/experiments/{experiment}/variants/{variant}",
             ),
         ),
-        after="Operators",
+        after="Advice",
     ),
 }

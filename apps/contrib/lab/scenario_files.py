@@ -11,7 +11,7 @@ from apps.core.packing import Bounds, Damaged, Expands, packing_of, unpack_gzip
 from apps.engine.errors import BadCase
 
 SHIPPED = Path(simulation.__file__).parent / "scenarios"
-MOST_BYTES = 1 << 30  # size limit of a log after decompression
+MOST_LOG_BYTES = 1 << 30  # size limit of a log after decompression
 
 
 def shipped_scenarios() -> dict[str, str]:
@@ -63,16 +63,18 @@ def _text(path: Path) -> str:
     """Content of a file, decompressed if it is gzip."""
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MOST_LOG_BYTES + 1)
         packing = packing_of(content)
         if packing == "zstd":
             raise BadCase(f"{path.name} is packed with zstd: unpack it, or pack it with gzip", place="trace")
         if packing == "gzip":
-            content = unpack_gzip(content, Bounds(n_bytes=MOST_BYTES))
+            content = unpack_gzip(content, Bounds(n_bytes=MOST_LOG_BYTES))
     except (OSError, Damaged) as problem:
         raise BadCase(f"{path.name} can't be read: {problem}", place="trace") from None
     except Expands:
-        raise BadCase(f"{path.name} has more than {MOST_BYTES >> 20} MB when it is unpacked", place="trace") from None
-    if len(content) > MOST_BYTES:
-        raise BadCase(f"{path.name} has more than {MOST_BYTES >> 20} MB", place="trace")
+        raise BadCase(
+            f"{path.name} has more than {MOST_LOG_BYTES >> 20} MB when it is unpacked", place="trace"
+        ) from None
+    if len(content) > MOST_LOG_BYTES:
+        raise BadCase(f"{path.name} has more than {MOST_LOG_BYTES >> 20} MB", place="trace")
     return content.decode("utf-8", errors="replace")

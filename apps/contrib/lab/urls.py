@@ -5,17 +5,21 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from apps.contrib.lab import experiments_api as experiments
-from apps.contrib.lab import views
 from apps.contrib.lab.advisor.api import AdviceView
-from apps.contrib.lab.advisor.views import advice
+from apps.contrib.lab.advisor.views import advice, draft, part
 from apps.contrib.lab.api import OperatorsView
 from apps.contrib.lab.pages import urls as pages
+from apps.contrib.lab.removed import REMOVED_PAGES, REMOVED_ROUTES
+from apps.web.links.moved_pages import moved
+from apps.web.links.removed_pages import removed_routes
+from apps.web.rest.removed import removed_rest
 
 urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/advice/", advice, name="advice"),
-    path("policy/<slug:policy>/operators/", views.operators, name="operators"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>", views.figure, name="operators-figure"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", views.figure),
+    path("policy/<slug:policy>/_advice", part, name="advice-part"),
+    path("policy/<slug:policy>/advice/draft/", draft, name="advice-draft"),
+    path("policy/<slug:policy>/operators/", moved("algorithm"), name="operators"),
+    *removed_routes(REMOVED_PAGES),
     *pages.urlpatterns,
 ]
 rest: list[URLPattern] = [
@@ -59,4 +63,10 @@ rest: list[URLPattern] = [
         experiments.VariantReportView.as_view(),
         name="experiment-variant",
     ),
+    path(
+        "policies/<slug:policy>/experiments/<int:experiment>/variants/<int:variant>/waits",
+        experiments.GroupWaitsView.as_view(),
+        name="experiment-waits",
+    ),
+    *removed_rest(REMOVED_ROUTES),
 ]

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.contrib.notices import rules, selectors
 from apps.contrib.notices.kinds import KINDS
-from apps.contrib.notices.models import Notice
+from apps.contrib.notices.models import LONGEST_NOTICE_KIND, Notice
 from apps.contrib.notices.places import Place, place_of, require_place
 from apps.contrib.notices.rules import NEW, RuleRow
 from apps.contrib.notices.selectors import NoticeLine
@@ -23,6 +23,7 @@ from apps.contrib.notices.statements.selectors import (
     get_statements,
 )
 from apps.core import clock
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField
 from apps.web.rest.cursors import read_cursor
@@ -34,10 +35,33 @@ from apps.web.rest.views import APIView
 
 _READ = frozenset({POLICIES_READ, POLICIES_WRITE, SELF_READ})
 _IF_MATCH = if_match_header("the rule")
+FiguresSerializer = record_serializer(
+    Figures,
+    doc="Usage of a month in the policy's metric (core-seconds if only cores have a weight), over the days on which "
+    "the entry competes.\n\nentitled = used + lent + missed + unclear − borrowed.",
+)
+StatementSerializer = record_serializer(
+    StatementLine,
+    component="Statement",
+    only="entry path month figures suppressed rounded adjusted is_closed corrections missing_days share_changes "
+    "in_units",
+    renamed={"entry": "uid", "month": "month.text"},
+    texts={
+        "suppressed": "The figures are hidden from the caller",
+        "rounded": "Figures are sums rounded to two digits",
+        "adjusted": "Adjustments of usage in the month",
+        "is_closed": "The month is closed: figures are stored and do not change; later findings are in `corrections`",
+        "corrections": "Amounts that would differ if the month were closed now: new − stored",
+        "missing_days": "Past days without daily series",
+        "share_changes": "With `month`: changes of the entry's shares",
+        "in_units": "With `month`, in a policy with several units: its usage in each of them",
+    },
+    figures=FiguresSerializer(allow_null=True),
+)
 
 
 class NoticeSerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField(source="notice.pk")
+    id = serializers.IntegerField(source="notice.id")
     kind = serializers.CharField(source="notice.kind")
     level = serializers.ChoiceField(Notice.Level.choices, source="notice.level")
     sentence = SentenceSerializer()
@@ -53,10 +77,10 @@ class NoticeSerializer(serializers.Serializer[Any]):
 
 class NoticeFilterSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(selectors.STATES, required=False, default="open")
-    kind = serializers.CharField(max_length=32, required=False, default="", allow_blank=True)
-    policy = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
-    cursor = serializers.CharField(max_length=200, required=False)
-    limit = serializers.IntegerField(min_value=1, max_value=200, required=False, default=50)
+    kind = serializers.CharField(max_length=LONGEST_NOTICE_KIND, required=False, default="", allow_blank=True)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG, required=False, default="", allow_blank=True)
+    cursor = serializers.CharField(max_length=bounds.CURSOR, required=False)
+    limit = serializers.IntegerField(min_value=1, max_value=bounds.PAGE_ROWS, required=False, default=50)
 
 
 class NoticeChangeSerializer(serializers.Serializer[Any]):
@@ -65,7 +89,7 @@ class NoticeChangeSerializer(serializers.Serializer[Any]):
 
 
 class RuleSerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField(source="rule.pk")
+    id = serializers.IntegerField(source="rule.id")
     kind = serializers.CharField(source="rule.kind")
     title = serializers.SerializerMethodField()
     policy = serializers.CharField(source="rule.policy.slug", default=None, allow_null=True)
@@ -84,13 +108,13 @@ class RuleSerializer(serializers.Serializer[Any]):
 
 
 class RuleFilterSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG, required=False, default="", allow_blank=True)
 
 
 class NewRuleSerializer(serializers.Serializer[Any]):
-    kind = serializers.CharField(max_length=32, help_text="Name of a notice kind")
+    kind = serializers.CharField(max_length=LONGEST_NOTICE_KIND, help_text="Name of a notice kind")
     policy = serializers.CharField(
-        max_length=64, required=False, default="", allow_blank=True, help_text="Empty: for the site"
+        max_length=bounds.POLICY_SLUG, required=False, default="", allow_blank=True, help_text="Empty: for the site"
     )
     is_on = serializers.BooleanField()
     terms = BoundedDictField(child=serializers.JSONField(), required=False, default=dict)
@@ -269,37 +293,14 @@ def _rule(id: int, actor: Actor) -> Any:
 
 
 class StatementFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, help_text="uid or path")
+    entry = serializers.CharField(max_length=bounds.ENTRY, help_text="uid or path")
     month = serializers.CharField(
-        max_length=7,
+        max_length=bounds.MONTH,
         required=False,
         default="",
         allow_blank=True,
         help_text="Such as 2026-10: that month of the entry and its children; omitted: twelve months of the entry",
     )
-
-
-FiguresSerializer = record_serializer(
-    Figures,
-    doc="Usage of a month in the policy's metric (core-seconds if only cores have a weight), over the days on which "
-    "the entry competes.\n\nentitled = used + lent + missed + unclear − borrowed.",
-)
-StatementSerializer = record_serializer(
-    StatementLine,
-    component="Statement",
-    only="entry path month figures suppressed rounded adjusted is_closed corrections missing_days share_changes",
-    renamed={"entry": "uid", "month": "month.text", "suppressed": "is_suppressed", "rounded": "is_rounded"},
-    texts={
-        "suppressed": "The figures are hidden from the caller",
-        "rounded": "Figures are sums rounded to two digits",
-        "adjusted": "Adjustments of usage in the month",
-        "is_closed": "The month is closed: figures are stored and do not change; later findings are in `corrections`",
-        "corrections": "Amounts that would differ if the month were closed now: new − stored",
-        "missing_days": "Past days without daily series",
-        "share_changes": "With `month`: changes of the entry's shares",
-    },
-    figures=FiguresSerializer(allow_null=True),
-)
 
 
 class StatementListView(APIView):

@@ -14,7 +14,6 @@ class NoticesConfig(PluginConfig):
 
     name = "apps.contrib.notices"
     label = "notices"
-    sends_mail = True
 
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
@@ -42,7 +41,6 @@ class NoticesConfig(PluginConfig):
             "close-statements": ("apps.contrib.notices.tasks.close_statements", 3600.0),
             "send-notices": ("apps.contrib.notices.tasks.send_notices", 30.0),
             "evaluate-notices": ("apps.contrib.notices.tasks.evaluate_notices", 300.0),
-            "send-password-resets": ("apps.contrib.notices.tasks.send_password_resets", 10.0),
         }
 
     def metrics(self) -> Iterable[Any]:

@@ -1,4 +1,4 @@
-"""Mail about notices: users' settings, and one message per user and period, stored before it is sent.
+"""Mail about notices: one message per user and period, stored before it is sent.
 
 A row is unique by user and period. It is reserved, sent, and marked as sent. If a worker dies in between, the next one
 sends the same message again with the same Message-ID, which mail programs discard: at least one delivery, shown once.
@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
@@ -26,87 +24,30 @@ from django.utils.translation import ngettext
 from apps.accounts.actor import Actor
 from apps.accounts.clock_watch import believed
 from apps.accounts.models import User
-from apps.accounts.sign_in.passwords import is_reset_due, send_resets
-from apps.contrib.notices.kinds import is_kind
 from apps.contrib.notices.mail import address, make_message, one_line
+from apps.contrib.notices.mail_preferences import preference_of, sends_mail
 from apps.contrib.notices.models import Mail, Notice, Preference
 from apps.contrib.notices.selectors import NoticeLine, list_open_notices
 from apps.contrib.notices.statements import mail as statement_mail
-from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.core.mail_server import UNDER_WAY, ServerDown, is_down
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 
 RUN_KIND = "mails"
-
-
-@dataclass(frozen=True, slots=True)
-class MailSettings:
-    """sends: whether this site sends mail at all. last: the newest message, or None."""
-
-    preference: Preference
-    address: str
-    sends: bool
-    last: Mail | None
-
-
-def sends_mail() -> bool:
-    return str(settings.FAIRSHARE_EMAIL) != "off"
-
-
-def preference_of(user: User) -> Preference:
-    """The user's stored settings, else the defaults."""
-    return Preference.objects.filter(user=user).first() or Preference(user=user)
-
-
-def get_mail_settings(*, actor: Actor) -> MailSettings:
-    user = _person(actor)
-    last = Mail.objects.filter(user=user).exclude(state=Mail.State.EMPTY).order_by("-pk").first()
-    return MailSettings(preference_of(user), user.email, sends_mail(), last)
-
-
-def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Actor) -> Preference:
-    user = _person(actor)
-    problems = []
-    if interval not in Preference.Interval.values:
-        problems.append(FieldProblem("interval", f"is one of {', '.join(Preference.Interval.values)}"))
-    if isinstance(hour, bool) or not 0 <= hour <= 23:
-        problems.append(FieldProblem("hour", "is a whole number from 0 to 23"))
-    problems += [FieldProblem("muted", f"{name[:40]!r} is no kind of notice") for name in muted if not is_kind(name)]
-    if problems:
-        raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
-    values = {"interval": interval, "hour": hour, "muted": sorted(set(muted))}
-    return Preference.objects.update_or_create(user=user, defaults=values)[0]
-
-
-def set_statement_mail(*, wanted: bool, at: datetime, actor: Actor) -> None:
-    """Switch monthly statements by mail on, for months closed from now on, or off."""
-    user = _person(actor)
-    row, _is_new = Preference.objects.get_or_create(user=user)
-    if wanted != (row.statements_since is not None):
-        row.statements_since = at if wanted else None
-        row.save(update_fields=["statements_since"])
-
-
-def _person(actor: Actor) -> User:
-    if actor.user is None or actor.token is not None:
-        raise NotAllowed("People choose for themselves how they are written to: sign in.", code="session_only")
-    return actor.user
-
-
-logger = logging.getLogger(__name__)
-
-MOST_AT_ONCE = 200  # messages in one run of the task
-MOST_S = 10.0  # no message is started later in a run, which occupies a worker
-MOST_LINES = 50
-MOST_ATTEMPTS = 6  # immediately, and 5, 15, 35, 75 and 155 minutes later
+MOST_MAILS_AT_ONCE = 200  # messages in one run of the task
+LONGEST_MAIL_RUN_S = 10.0  # no message is started later in a run, which occupies a worker
+MOST_DIGEST_LINES = 50
+MOST_MAIL_ATTEMPTS = 6  # immediately, and 5, 15, 35, 75 and 155 minutes later
 _BACK_OFF = timedelta(minutes=5)
 _REPEAT_AFTER = timedelta(days=1)  # a failed immediate message is repeated after this time
 _KEPT = timedelta(days=90)
 _AT_ONCE = "at "  # prefix of the period of an immediate message
 _LONGEST_SUBJECT = 120  # characters of the first sentence
 Interval, State = Preference.Interval, Mail.State
+
+
+logger = logging.getLogger(__name__)
 
 
 def plan_mails(*, at: datetime) -> int:
@@ -118,7 +59,7 @@ def plan_mails(*, at: datetime) -> int:
     if not Notice.objects.filter(closed_at=None).exists():
         return n_planned
     for n_seen, (user, period) in enumerate(_due(at)):
-        if n_seen == MOST_AT_ONCE:
+        if n_seen == MOST_MAILS_AT_ONCE:
             break
         n_planned += _plan(user, period, at)
     return n_planned
@@ -184,26 +125,22 @@ def key_of(line: NoticeLine) -> str:
     return f"{line.notice.pk} {line.notice.news_at.isoformat()}"
 
 
-def request_mails(*, at: datetime, only_resets: bool = False) -> None:
-    """Start a run if a message, or a link for a new password, is due."""
-    is_due = is_reset_due(at)
-    if not only_resets and sends_mail():
-        is_due = is_due or Mail.objects.filter(state=State.WAITING, due_at__lte=at).exists()
-    if is_due:
+def request_mails(*, at: datetime) -> None:
+    """Start a run if a message is due."""
+    if sends_mail() and Mail.objects.filter(state=State.WAITING, due_at__lte=at).exists():
         enqueue_run(kind=RUN_KIND, subject="site", at=at)
 
 
 def run_mails(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `mails`: links for new passwords come first."""
-    resets = send_resets(at=lease.clock())
-    return {"resets": resets, "sent": send_mails(at=lease.clock())}
+    """Handler of `mails`."""
+    return {"sent": send_mails(at=lease.clock())}
 
 
 def send_mails(*, at: datetime) -> int:
     """Send waiting messages and return how many were sent. Each is reserved first, and sent without a transaction."""
     n_sent = n_tried = 0
     began_s = time.monotonic()
-    while sends_mail() and n_tried < MOST_AT_ONCE and time.monotonic() - began_s < MOST_S:
+    while sends_mail() and n_tried < MOST_MAILS_AT_ONCE and time.monotonic() - began_s < LONGEST_MAIL_RUN_S:
         mail = _reserve_next(at)
         if mail is None:
             break
@@ -211,7 +148,7 @@ def send_mails(*, at: datetime) -> int:
         try:
             n_sent += _send(mail, at)
         except ServerDown:
-            n_tried = MOST_AT_ONCE  # the others would time out as well; they are sent in the next run
+            n_tried = MOST_MAILS_AT_ONCE  # the others would time out as well; they are sent in the next run
         mail.save()
     return n_sent
 
@@ -245,7 +182,7 @@ def _send(mail: Mail, at: datetime) -> bool:
         logger.warning("Mail %s can't be sent now: %s", mail.pk, type(error).__name__)
         mail.attempts += 1
         mail.error = f"{type(error).__name__}"[:256]
-        has_failed = mail.attempts >= MOST_ATTEMPTS
+        has_failed = mail.attempts >= MOST_MAIL_ATTEMPTS
         mail.due_at = at + (_REPEAT_AFTER if has_failed else _BACK_OFF * 2 ** (mail.attempts - 1))
         mail.state = State.FAILED if has_failed else State.WAITING
         if is_down(error):
@@ -285,8 +222,9 @@ def _listed(title: str, lines: list[NoticeLine]) -> str:
     if not lines:
         return ""
     items = [
-        f"- {one_line(line.sentence.text)}\n  {address(f'/notices/{line.notice.pk}/')}" for line in lines[:MOST_LINES]
+        f"- {one_line(line.sentence.text)}\n  {address(f'/notices/{line.notice.pk}/')}"
+        for line in lines[:MOST_DIGEST_LINES]
     ]
-    if len(lines) > MOST_LINES:
-        items.append(f"- {_('and %(n)s more') % {'n': len(lines) - MOST_LINES}}")
+    if len(lines) > MOST_DIGEST_LINES:
+        items.append(f"- {_('and %(n)s more') % {'n': len(lines) - MOST_DIGEST_LINES}}")
     return "\n".join([f"{title}:", *items])

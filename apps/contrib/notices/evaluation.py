@@ -27,7 +27,7 @@ from apps.usage.models import Source
 logger = logging.getLogger(__name__)
 
 KEPT_AFTERWARDS = timedelta(days=90)
-MOST_OPEN = 1_000  # of one kind in one policy or source, about no single person
+MOST_OPEN_NOTICES = 1_000  # of one kind in one policy or source, about no single person
 MOST_OF_PERSON = 100  # about one person
 _WORSE = {"info": 0, "warn": 1, "bad": 2}
 _LOCK = 0x6E6F7469  # "noti": serialises evaluations of one kind at one place
@@ -73,7 +73,7 @@ class _Check:
         findings: dict[str, Finding] = {}
         n_of_person: Counter[int | None] = Counter()
         for finding in kind.find(self.place) if self.place is not None else ():
-            if n_of_person[None] == MOST_OPEN:
+            if n_of_person[None] == MOST_OPEN_NOTICES:
                 break
             if finding.person_id is None or n_of_person[finding.person_id] < MOST_OF_PERSON:
                 n_of_person[finding.person_id] += finding.key not in findings

@@ -28,7 +28,7 @@ from apps.usage.timeliness import Timeliness, is_behind, is_long_late, timelines
 from apps.usage.timeliness import last_contact_at as last_contact_of_source_at
 
 _LONG_WAITS = 3  # times the limit of the rule
-_MOST_REVISIONS, _MOST_GROUPS = 50, 100  # the newest ones, and groups of one of them
+_MOST_NOTICED_REVISIONS, _MOST_NOTICED_GROUPS = 50, 100  # the newest ones, and groups of one of them
 _HOUR = timedelta(hours=1)
 _CHANGED_SHARES = """
 SELECT DISTINCT after.parent_uid FROM policies_entry AS after
@@ -93,9 +93,9 @@ def changed_shares(place: PolicyPlace) -> Iterable[Finding]:
     """
     since_at = place.at - timedelta(days=place.terms["days"])
     revisions = Revision.objects.filter(policy=place.policy, published_at__gt=since_at).defer("tree", "settings")
-    for revision in revisions.order_by("-number")[:_MOST_REVISIONS]:
+    for revision in revisions.order_by("-number")[:_MOST_NOTICED_REVISIONS]:
         known = [i for uid in _groups_with_changed_shares(revision) if (i := place.tree.index_of_uid(uid)) is not None]
-        for i in sorted(known)[:_MOST_GROUPS]:
+        for i in sorted(known)[:_MOST_NOTICED_GROUPS]:
             facts = {
                 "path": place.tree.path(i),
                 "name": place.tree.name[i],

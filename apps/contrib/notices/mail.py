@@ -24,6 +24,9 @@ _SALT = "notices.unsubscribe"
 _STATEMENTS = "statements"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
 
+# Used by readiness, metrics and notices.
+State = Mail.State
+
 
 def make_message(mail: Mail, subject: str, parts: Sequence[str]) -> EmailMessage:
     """A message without secrets. parts: paragraphs of its text; empty ones are left out."""
@@ -86,10 +89,6 @@ def unsubscribe(token: str) -> None:
     user, is_statement = read_unsubscribe(token)
     stopped: dict[str, Any] = {"statements_since": None} if is_statement else {"interval": Preference.Interval.OFF}
     Preference.objects.update_or_create(user=user, defaults=stopped)
-
-
-# Used by readiness, metrics and notices.
-State = Mail.State
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from django.db.models import F, Q
 
 from apps.core.derived_state import in_tables
 
+LONGEST_NOTICE_KIND = 32
+
 DERIVED_STATE = (
     in_tables(
         "Notice",
@@ -35,7 +37,7 @@ DERIVED_STATE = (
 class Rule(models.Model):
     """What is checked where, with its limits: in one policy, or, without one, on the site."""
 
-    kind = models.CharField(max_length=32)
+    kind = models.CharField(max_length=LONGEST_NOTICE_KIND)
     policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.CASCADE, related_name="notice_rules")
     is_on = models.BooleanField(default=True)
     terms = models.JSONField(default=dict)  # by name; missing ones are the kind's defaults
@@ -63,7 +65,7 @@ class Notice(models.Model):
         WARN = "warn", "Warning"
         BAD = "bad", "Action required"
 
-    kind = models.CharField(max_length=32)
+    kind = models.CharField(max_length=LONGEST_NOTICE_KIND)
     key = models.CharField(max_length=200)  # subject: unique among open notices
     level = models.CharField(max_length=8, choices=Level.choices)
     facts = models.JSONField(default=dict)  # values of its sentence
@@ -120,7 +122,7 @@ class Preference(models.Model):
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_preference")
     interval = models.CharField(max_length=8, choices=Interval.choices, default=Interval.DAILY)
     hour = models.PositiveSmallIntegerField(default=8)  # in FAIRSHARE_TIME_ZONE
-    muted = ArrayField(models.CharField(max_length=32), default=list)  # kinds excluded from mail
+    muted = ArrayField(models.CharField(max_length=LONGEST_NOTICE_KIND), default=list)  # kinds excluded from mail
     statements_since = models.DateTimeField(null=True)  # send statements of months closed later; None: send none
 
     class Meta:
@@ -172,7 +174,7 @@ class Webhook(models.Model):
     secret = models.TextField()  # encrypted; shown once
     policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.CASCADE, related_name="webhooks")
     entry_uid = models.UUIDField(null=True)
-    kinds = ArrayField(models.CharField(max_length=32), default=list)  # empty: all
+    kinds = ArrayField(models.CharField(max_length=LONGEST_NOTICE_KIND), default=list)  # empty: all
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="webhooks")
     is_on = models.BooleanField(default=True)
     off_because = models.CharField(max_length=256, blank=True, default="")  # why the service turned it off

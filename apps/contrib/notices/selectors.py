@@ -18,9 +18,24 @@ from apps.contrib.notices.visibility import Reader
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 
 STATES = ("open", "unread", "snoozed", "closed")
-MOST = 500  # notices searched for one page
+MOST_SEARCHED_NOTICES = 500  # notices searched for one page
 LONGEST_SNOOZE = timedelta(days=366)
 _FIRST = {"bad": 0, "warn": 1, "info": 2}
+
+# Ids of the newest open notices that a user has neither read nor snoozed, whether they may see them or not.
+# As `_open`, `_has_news` and `_is_snoozed` decide it; parameters: user, at.
+UNREAD_IDS = f"""
+SELECT recent.id FROM (
+    SELECT notice.id, notice.news_at FROM notices_notice AS notice
+    LEFT JOIN policies_policy AS policy ON policy.id = notice.policy_id
+    LEFT JOIN usage_source AS source ON source.id = notice.source_id
+    WHERE notice.closed_at IS NULL AND policy.archived_at IS NULL AND source.archived_at IS NULL
+    ORDER BY notice.id DESC LIMIT {MOST_SEARCHED_NOTICES}
+) AS recent
+LEFT JOIN notices_mark AS mark ON mark.notice_id = recent.id AND mark.user_id = %(user)s
+WHERE (mark.read_at IS NULL OR mark.read_at < recent.news_at)
+    AND (mark.snoozed_until IS NULL OR mark.snoozed_until <= %(at)s)
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,7 @@ def list_notices(
     kind: str = "",
     policy: str = "",
     before: int | None = None,
-    limit: int = MOST,
+    limit: int = MOST_SEARCHED_NOTICES,
     at: datetime,
     actor: Actor,
 ) -> list[NoticeLine]:
@@ -68,22 +83,6 @@ def list_notices(
         if len(wanted) >= limit:
             break
     return wanted
-
-
-# Ids of the newest open notices that a user has neither read nor snoozed, whether they may see them or not.
-# As `_open`, `_has_news` and `_is_snoozed` decide it; parameters: user, at.
-UNREAD_IDS = f"""
-SELECT recent.id FROM (
-    SELECT notice.id, notice.news_at FROM notices_notice AS notice
-    LEFT JOIN policies_policy AS policy ON policy.id = notice.policy_id
-    LEFT JOIN usage_source AS source ON source.id = notice.source_id
-    WHERE notice.closed_at IS NULL AND policy.archived_at IS NULL AND source.archived_at IS NULL
-    ORDER BY notice.id DESC LIMIT {MOST}
-) AS recent
-LEFT JOIN notices_mark AS mark ON mark.notice_id = recent.id AND mark.user_id = %(user)s
-WHERE (mark.read_at IS NULL OR mark.read_at < recent.news_at)
-    AND (mark.snoozed_until IS NULL OR mark.snoozed_until <= %(at)s)
-"""  # noqa: S608 - constants only
 
 
 def count_unread(*, at: datetime, actor: Actor, ids: Sequence[int] | None = None) -> int:
@@ -149,7 +148,7 @@ def _open() -> QuerySet[Notice]:
 
 
 def _lines(notices: QuerySet[Notice], reader: Reader) -> Iterator[NoticeLine]:
-    newest = list(notices.select_related("policy", "source").order_by("-pk")[: 4 * MOST])
+    newest = list(notices.select_related("policy", "source").order_by("-pk")[: 4 * MOST_SEARCHED_NOTICES])
     marks = _marks_of(reader, newest)
     for notice in newest:
         if is_visible(reader, notice):

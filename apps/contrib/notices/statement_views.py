@@ -1,4 +1,4 @@
-"""Monthly statements of a group in core-hours, as a page and as a table."""
+"""Monthly statements of a group in the policy's metric and in its units, as a page and as a table."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
+from apps.contrib.notices.statements.month_close import GRACE
 from apps.contrib.notices.statements.selectors import AMOUNTS, StatementLine, StatementPage, get_statements
 from apps.core.errors import Invalid
+from apps.priorities.sentences import numbers
 from apps.series.months import Month
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of, csv_response
@@ -26,10 +28,10 @@ HOUR_S = 3600.0
 # Amount and formula, as in docs/.
 FORMULAS = (
     ("entitled", gettext_lazy("Entitled"), gettext_lazy("Its target, each day, of the usage of all its competitors")),
-    ("used", gettext_lazy("Used"), gettext_lazy("Usage")),
+    ("used", gettext_lazy("Used"), ""),
     ("lent", gettext_lazy("Lent"), gettext_lazy("Unused on days without waiting jobs")),
     ("missed", gettext_lazy("Missed"), gettext_lazy("Unused on days with waiting jobs")),
-    ("unclear", gettext_lazy("Unclear"), gettext_lazy("Unused on days without data on waiting jobs")),
+    ("unclear", gettext_lazy("No data"), gettext_lazy("Unused on days without data on waiting jobs")),
     ("borrowed", gettext_lazy("Borrowed"), gettext_lazy("Used beyond its entitlement, by day")),
 )
 HEADER = (
@@ -39,11 +41,11 @@ HEADER = (
     "adjusted_core_h",
     "target_first",
     "target_last",
-    "days",
-    "days_missing",
-    "days_unclear",
-    "days_before_first_revision",
-    "closed",
+    "n_days",
+    "missing_days",
+    "n_unclear",
+    "n_before_first",
+    "is_closed",
     "suppressed",
     "rounded",
 )
@@ -54,14 +56,15 @@ class DrawnStatement:
     line: StatementLine
     month_text: str
     url: str
-    amounts: Sequence[tuple[str, str]]  # label, core-hours
+    amounts: Sequence[tuple[str, str]]  # label, hours of the metric
+    in_units: str  # usage in each unit of the policy; empty in one with the core-hour alone
     note: str
     is_chosen: bool
 
 
 def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> DrawnStatement:
     amounts = [
-        (str(label), presentation.core_hours(getattr(line.figures, name)) if line.figures else presentation.UNKNOWN)
+        (str(label), presentation.core_hours(getattr(line.figures, name)) if line.figures else numbers.UNKNOWN)
         for name, label, _formula in FORMULAS
     ]
     return DrawnStatement(
@@ -69,14 +72,22 @@ def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> 
         month_text=month_text(line.month),
         url=page_url(page.policy_slug, line) + f"?month={line.month.text}",
         amounts=amounts,
+        in_units=units_text(line),
         note=note(line),
         is_chosen=not is_part and line.month == page.chosen.month,
     )
 
 
+def units_text(line: StatementLine) -> str:
+    """Usage of the month in each unit, such as 1,200 core-h · 64 GPU-h."""
+    return " · ".join(
+        f"{presentation.core_hours(each.delivered * HOUR_S)}{numbers.NBSP}{each.unit}" for each in line.in_units
+    )
+
+
 def page_url(policy_slug: str, line: StatementLine) -> str:
     name = lines.name_slug(line.name)
-    return reverse("dashboard:statements", kwargs={"policy": policy_slug, "uid": line.uid, "name": name})
+    return reverse("pages:statements", kwargs={"policy": policy_slug, "uid": line.uid, "name": name})
 
 
 def month_text(month: Month) -> str:
@@ -85,8 +96,8 @@ def month_text(month: Month) -> str:
 
 def note(line: StatementLine) -> str:
     """Remark on a row."""
-    if line.is_suppressed:
-        return _("not shown: fewer than five active members")
+    if line.suppressed:
+        return _("not shown: fewer than five active users")
     if line.figures is None:
         return _("no days yet") if line.is_pending else _("nothing to divide")
     remarks = []
@@ -101,7 +112,7 @@ def note(line: StatementLine) -> str:
         )
     if line.corrections:
         remarks.append(_("corrected since"))
-    if line.is_rounded:
+    if line.rounded:
         remarks.append(_("rounded"))
     return ", ".join(remarks)
 
@@ -109,8 +120,8 @@ def note(line: StatementLine) -> str:
 def verdict(line: StatementLine, *, is_root: bool = False) -> str:
     """Summary of the month in one sentence."""
     values = {"name": line.name, "month": month_text(line.month)}
-    if line.is_suppressed:
-        return _("%(name)s, %(month)s: not shown: fewer than five active members") % values
+    if line.suppressed:
+        return _("%(name)s, %(month)s: not shown: fewer than five active users") % values
     figures = line.figures
     if line.is_pending and not is_root:
         return _("No statement for %(name)s in %(month)s.") % values
@@ -118,16 +129,16 @@ def verdict(line: StatementLine, *, is_root: bool = False) -> str:
         return _("%(name)s had no target in %(month)s.") % values
     if figures.entitled <= 0:
         return _("Nothing to divide: neither %(name)s nor its siblings used anything in %(month)s.") % values
-    values["part"] = presentation.percent(figures.used / figures.entitled, 0)
+    values["part"] = numbers.percent(figures.used / figures.entitled, 0)
     return _("%(name)s used %(part)s of its entitlement in %(month)s.") % values
 
 
 def target_change(line: StatementLine) -> str:
     """How its target moved within the month, which changes of other entries' shares do as well."""
     figures = line.figures
-    if line.is_suppressed or figures is None or figures.target_first is None or figures.target_last is None:
+    if line.suppressed or figures is None or figures.target_first is None or figures.target_last is None:
         return ""
-    shares = presentation.change_shares(figures.target_first, figures.target_last)
+    shares = numbers.change_shares(figures.target_first, figures.target_last)
     if shares.before == shares.after:
         return ""
     words = {"before": shares.before, "after": shares.after}
@@ -159,8 +170,8 @@ def table_rows(statement_lines: Sequence[StatementLine]) -> Iterator[tuple[Any, 
             line.missing_days,
             *doubts,
             "yes" if line.is_closed else "no",
-            "yes" if line.is_suppressed else "no",
-            "yes" if line.is_rounded else "no",
+            "yes" if line.suppressed else "no",
+            "yes" if line.rounded else "no",
         )
 
 
@@ -174,7 +185,7 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
         page, problem = get_statements(policy_slug=policy, uid=uid, actor=actor), error.message
     chosen = page.chosen
     drawn = draw(page, chosen)
-    tree = reverse("dashboard:policy", kwargs={"policy": policy})
+    tree = reverse("pages:policy", kwargs={"policy": policy})
     entry = lines.entry_url(policy, uid, page.name)
     lines.show_tabs_of(request, uid, page.name)
     context = {
@@ -184,9 +195,11 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
         "problem": problem,
         "verdict": verdict(chosen, is_root=page.is_root),
         "chosen": drawn,
+        "closes_on": formats.date_format(chosen.month.last_on + GRACE, "j F"),
         "amounts": [
             (*amount, formula) for (_key, _label, formula), amount in zip(FORMULAS, drawn.amounts, strict=True)
         ],
+        "unit": presentation.hour_unit(page.metric),
         "labels": [label for _key, label, _formula in FORMULAS],
         "months": [draw(page, line) for line in page.months if _is_worth_a_row(line, chosen)],
         "parts": [draw(page, line, is_part=True) for line in page.children],
@@ -214,4 +227,4 @@ def table(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
 
 def _is_worth_a_row(line: StatementLine, chosen: StatementLine) -> bool:
     """Whether to show the month: the chosen one, and months with figures or adjustments, also hidden ones."""
-    return line.month == chosen.month or line.figures is not None or line.is_suppressed or bool(line.adjusted)
+    return line.month == chosen.month or line.figures is not None or line.suppressed or bool(line.adjusted)

@@ -27,12 +27,6 @@ def send_notices() -> None:
     webhook_calls.request_calls(at=at)
 
 
-@shared_task(name="apps.contrib.notices.tasks.send_password_resets")
-def send_password_resets() -> None:
-    """Start the run that sends them, if some are requested."""
-    digests.request_mails(at=clock.now(), only_resets=True)
-
-
 @shared_task(name="apps.contrib.notices.tasks.close_statements")
 def close_statements() -> int:
     """Returns how many statements were stored."""

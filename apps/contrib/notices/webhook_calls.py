@@ -45,10 +45,10 @@ from apps.runs.services import enqueue_run
 RETRY_AFTER = (timedelta(seconds=30), timedelta(minutes=5), timedelta(minutes=30))
 JITTER = (0.5, 1.5)  # factor of the wait, so that simultaneous failures aren't retried simultaneously
 MOST_FAILED = 5  # abandoned deliveries in a row after which a webhook is turned off
-MOST_AT_ONCE = 100
-MOST_S = 10.0  # for which a run begins calls
+MOST_CALLS_OF_RUN = 100
+LONGEST_WEBHOOK_RUN_S = 10.0  # for which a run begins calls
 MOST_PARALLEL = 16
-MOST_OF_OWNER = 4  # calls at once to webhooks of one owner
+MOST_CALLS_OF_OWNER = 4  # calls at once to webhooks of one owner
 UNDER_WAY = timedelta(minutes=2)  # for which a delivery is left to the worker that calls
 LIMITS = Limits(n_bytes=64 * 1024, total_s=10.0, redirects=0)
 _LATE = timedelta(minutes=15)  # evaluations that started earlier may be committed later
@@ -175,8 +175,8 @@ def request_calls(*, at: datetime) -> None:
 def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = random.uniform) -> int:
     """Send due deliveries; returns how many were accepted. One attempt per webhook that doesn't respond.
 
-    Several are sent at once, few of one owner, and each without a transaction. New ones are begun for MOST_S, so that
-    with the deadline of a call this ends soon whatever the receivers do.
+    Several are sent at once, few of one owner, and each without a transaction. New ones are begun for
+    LONGEST_WEBHOOK_RUN_S, so that with the deadline of a call this ends soon whatever the receivers do.
     """
     n_sent = n_begun = 0
     silent: set[int] = set()
@@ -184,7 +184,11 @@ def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = r
     began_s = time.monotonic()
     with ThreadPoolExecutor(MOST_PARALLEL, thread_name_prefix="webhook") as pool:
         while True:
-            while n_begun < MOST_AT_ONCE and len(under_way) < MOST_PARALLEL and time.monotonic() - began_s < MOST_S:
+            while (
+                n_begun < MOST_CALLS_OF_RUN
+                and len(under_way) < MOST_PARALLEL
+                and time.monotonic() - began_s < LONGEST_WEBHOOK_RUN_S
+            ):
                 call = _take_next(at, silent, [each.delivery for each in under_way.values()])
                 if call is None:
                     break
@@ -210,7 +214,7 @@ def _take_next(at: datetime, silent: set[int], under_way: Sequence[Delivery]) ->
                 "webhook__policy", "webhook__owner", "notice__policy", "notice__source"
             )
             due = due.filter(state=State.WAITING, due_at__lte=at).exclude(webhook__in=busy)
-            due = due.exclude(webhook__owner__in=[owner for owner, n in owners.items() if n >= MOST_OF_OWNER])
+            due = due.exclude(webhook__owner__in=[owner for owner, n in owners.items() if n >= MOST_CALLS_OF_OWNER])
             delivery = due.order_by("due_at", "pk").first()
             if delivery is None:
                 return None

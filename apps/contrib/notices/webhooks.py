@@ -23,6 +23,7 @@ from apps.contrib.notices.kinds import is_kind
 from apps.contrib.notices.models import Delivery, Webhook
 from apps.contrib.notices.places import Place, may_set, require_place
 from apps.core.addresses import Refused, target_of
+from apps.core.column_bounds import most_characters
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale, TooOften
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import enqueue_run
@@ -30,7 +31,7 @@ from apps.runs.services import enqueue_run
 SECRET_PREFIX = "whsec_"  # of Standard Webhooks: base64 of the key follows # noqa: S105 - no secret
 PURPOSE = "webhook"
 RUN_KIND = "notice_calls"
-MOST = 50  # webhooks of one owner
+MOST_WEBHOOKS = 50  # webhooks of one owner
 LOGGED = 50
 MOST_TESTS, TESTED_WITHIN = 5, timedelta(minutes=1)  # of the webhooks of one owner
 
@@ -79,8 +80,8 @@ def make_webhook(
     values = _checked(name, url, kinds)
     secret = _new_secret()
     with transaction.atomic():
-        if Webhook.objects.filter(owner=owner).count() >= MOST:
-            raise Conflict(f"You have {MOST} webhooks, the most allowed: remove one first.")
+        if Webhook.objects.filter(owner=owner).count() >= MOST_WEBHOOKS:
+            raise Conflict(f"You have {MOST_WEBHOOKS} webhooks, the most allowed: remove one first.")
         made = Webhook.objects.create(
             **values,
             secret=seal(PURPOSE, secret),
@@ -241,8 +242,9 @@ def path_of(webhook: Webhook) -> str:
 def _checked(name: str, url: str, wanted: Sequence[str]) -> dict[str, Any]:
     problems = []
     clean = " ".join(name.split())
-    if not clean or len(clean) > 128 or not clean.isprintable():
-        problems.append(FieldProblem("name", "is needed: up to 128 printable characters"))
+    if not clean or len(clean) > most_characters(Webhook, "name") or not clean.isprintable():
+        most = most_characters(Webhook, "name")
+        problems.append(FieldProblem("name", f"is needed: up to {most} printable characters"))
     try:
         target_of(url)
     except Refused as error:

@@ -9,7 +9,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agent import site_commands
 from apps.accounts.actor import Actor
+from apps.contrib.onboarding import bounds as of_onboarding
 from apps.contrib.onboarding.first_policy_draft import (
     discard_draft,
     get_first_policy_draft,
@@ -24,30 +26,31 @@ from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_poli
 from apps.contrib.onboarding.slurm_config_api import ConfigLineSerializer
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare, with_fitted_phase
 from apps.contrib.onboarding.usage_differences import UsageDifference
+from apps.contrib.schedulers import bounds as of_schedulers
 from apps.contrib.schedulers.api.shadow import COMPARED, COMPARED_TEXTS, DifferenceSerializer
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.usage.parsers.registry import AUTO
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer
 from apps.web.rest.views import APIView
 
-_MOST_CHARACTERS = 16_000_000
-
 
 class NewSetupSerializer(serializers.Serializer[Any]):
     outputs = serializers.CharField(
-        max_length=_MOST_CHARACTERS,
+        max_length=of_onboarding.OUTPUTS,
         trim_whitespace=False,
-        help_text="Outputs of sacctmgr dump, scontrol show config, scontrol show partition, sacctmgr -P show qos and "
-        "sshare -a -P -l -m, joined",
+        help_text=f"Outputs of {site_commands.listed()}, joined",
     )
     source = serializers.CharField(  # type: ignore[assignment]  # a field of serializers has this name
-        max_length=64, required=False, help_text="Slug of a usage source that already has the accounting log"
+        max_length=bounds.SOURCE_SLUG,
+        required=False,
+        help_text="Slug of a usage source that already has the accounting log",
     )
-    name = serializers.CharField(max_length=255, required=False, help_text="Name of the host, for display")
+    name = serializers.CharField(max_length=bounds.FILE_NAME, required=False, help_text="Name of the host, for display")
 
 
 UsageComparisonSerializer = record_serializer(
@@ -56,14 +59,16 @@ UsageComparisonSerializer = record_serializer(
     only="unit ours theirs quotient differences",
     renamed={name: f"usage.{name}" for name in ("ours", "theirs", "quotient")},
     texts={"quotient": "ours / theirs if it is the same for all users, else null"},
-    differences=record_serializer(UsageDifference, reason=serializers.CharField())(
-        source="usage.differences", many=True
-    ),
+    differences=record_serializer(
+        UsageDifference,
+        reason=serializers.CharField(),
+        hints=serializers.ListField(child=serializers.CharField(), help_text="What is not known of the site"),
+    )(source="usage.differences", many=True),
 )
 SshareComparisonSerializer = record_serializer(
     SshareComparison,
     only=("algorithm", *COMPARED, "differences", "usage"),
-    renamed={name: f"factors.{attribute}" for name, attribute in COMPARED.items()},
+    renamed={name: f"factors.{name}" for name in COMPARED},
     texts=COMPARED_TEXTS,
     differences=DifferenceSerializer(source="factors.ordered", many=True),
     usage=UsageComparisonSerializer(source="*"),
@@ -83,9 +88,9 @@ class SetupSerializer(serializers.Serializer[Any]):
 
 class PublishSetupSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField()
-    policy = serializers.SlugField(max_length=64)
+    policy = serializers.SlugField(max_length=bounds.POLICY_SLUG)
     scheduler = serializers.CharField(
-        max_length=64,
+        max_length=of_schedulers.NAME,
         required=False,
         default="",
         allow_blank=True,
@@ -95,7 +100,7 @@ class PublishSetupSerializer(serializers.Serializer[Any]):
     collects = serializers.BooleanField(
         required=False, default=False, help_text="Collect further records with sacct on this host, into the same source"
     )
-    reason = serializers.CharField(max_length=1_000)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class PublishedSetupSerializer(serializers.Serializer[Any]):

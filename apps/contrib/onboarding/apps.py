@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -18,7 +18,7 @@ class OnboardingConfig(PluginConfig):
     def body_limits(self) -> Mapping[str, Any]:
         from apps.web.rest.body_limits import UPLOAD
 
-        return {"dashboard:setup-tree": UPLOAD, "dashboard:setup-log": UPLOAD}
+        return {"pages:setup-tree": UPLOAD, "pages:setup-log": UPLOAD}
 
     def audit_sentences(self) -> Mapping[str, Words]:
         from apps.contrib.onboarding.audit_text import SENTENCES
@@ -63,3 +63,8 @@ class OnboardingConfig(PluginConfig):
         from apps.contrib.onboarding.guides import GUIDES
 
         return GUIDES
+
+    def renamed_fields(self) -> Iterable[Any]:
+        from apps.contrib.onboarding.renamed_fields import RENAMED
+
+        return RENAMED

@@ -15,15 +15,23 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.contrib.onboarding.models import FirstPolicyDraft
-from apps.contrib.onboarding.slurm_outputs import printed_at, read_site_log, read_site_outputs, read_sshare
+from apps.contrib.onboarding.slurm_outputs import (
+    former_lines_of,
+    printed_at,
+    read_site_log,
+    read_site_outputs,
+    read_sshare,
+)
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale, TooLarge
 from apps.mapping.name_rules import default_rules
 from apps.mapping.partition_accounts import register_partitions
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.files.exports import compress_text, decompress_text, store_import_file
+from apps.policies.formats import htcondor
 from apps.policies.formats.base import LastImport
-from apps.policies.formats.registry import get_format, guess_format, has_associations, maps_by, read_file, text_of
+from apps.policies.formats.decoding import text_of
+from apps.policies.formats.registry import get_format, guess_format, has_associations, maps_by, read_file
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import create_policy_from_tree, tree_of_document
 from apps.policies.settings import PolicySettings, without_unknown_decay
@@ -106,7 +114,7 @@ def read_tree(
 ) -> FirstPolicyDraft:
     """Create the draft, or replace its tree. The log stays; decisions about accounts are removed with their entries.
 
-    slurm_config: output of `scontrol show config`. sshare: current output of `sshare -a -P -l -m`, for comparison with
+    slurm_config: output of `scontrol show config`. sshare: current output of site_commands.SSHARE, to compare with
     our numbers. Empty ones leave the stored output. content may contain the outputs of all three.
     """
     require_setup(actor)
@@ -122,6 +130,7 @@ def read_tree(
         )
     declared = read_file(tree_format, content)
     tree = tree_of_document(declared, tree_format)
+    half_life_s = htcondor.half_life_s(text_of(content)) if tree_format is htcondor.FORMAT else None
     if len(tree) < 2:
         raise Invalid(_("This file contains no entries: a tree needs at least one group or user."), code="empty_tree")
     config = read_slurm_config(outputs.qos + text_of(slurm_config)) if slurm_config else None
@@ -148,12 +157,19 @@ def read_tree(
         values |= _sshare_columns(sshare, declared.policy, printed_at(text_of(slurm_config)) or at)
     with transaction.atomic():
         beginning = FirstPolicyDraft.objects.select_for_update(no_key=True).filter(is_open=True).first()
+        if config is not None:
+            printed = text_of(slurm_config)
+            facts["former_lines"] = former_lines_of(printed, printed_at(printed) or at)
+        elif beginning:
+            facts["former_lines"] = beginning.facts.get("former_lines", {})
         facts["slurm_config"] = (
             beginning.facts.get("slurm_config") if config is None and beginning else _config_facts(config)
         )
         if usage_factors is not None:
             values["file_settings"]["metric"] = {"class_factors": class_factors(usage_factors)}
         values["file_settings"] |= (facts["slurm_config"] or {}).get("settings", {})
+        if half_life_s is not None:
+            values["file_settings"]["window"] = {"aging": "exponential", "half_life_s": half_life_s}
         if beginning is None:
             made = {"author": actor.user, "author_name": actor.name, "created_at": at}
             beginning = FirstPolicyDraft.objects.create(**values, **made)
@@ -406,10 +422,7 @@ def publish_draft(
     proposed.
     """
     with transaction.atomic():
-        beginning = lock_draft(version, actor)
-        if log_state(beginning) is not LogState.READY or beginning.source is None:
-            raise Conflict(_("The accounting log is missing: import it, or use a source with usage."))
-        keep_billing(beginning, beginning.source, at=at, actor=actor)
+        beginning = _lock_ready_draft(version, at, actor)
         tree = tree_of(beginning)
         wanted = PolicySettings.from_json(settings, base=proposed_settings(beginning))
         policy = create_policy_from_tree(
@@ -420,6 +433,25 @@ def publish_draft(
             store_import_file(policy, left, tree, change_set=None, at=at, actor=actor)
         rules = rules_of(beginning, tree)
         set_rules(policy_slug=slug, rules=rules, reason=reason, at=at, actor=actor)
-        beginning.is_open, beginning.policy, beginning.updated_at = False, policy, at
-        beginning.save(update_fields=["is_open", "policy", "updated_at"])
+        _close(beginning, policy, at)
     return policy
+
+
+def end_draft(*, version: int, policy: Policy, at: datetime, actor: Actor) -> None:
+    """Close the draft without publishing it: its log feeds a policy that stays as it is."""
+    with transaction.atomic():
+        _close(_lock_ready_draft(version, at, actor), policy, at)
+
+
+def _lock_ready_draft(version: int, at: datetime, actor: Actor) -> FirstPolicyDraft:
+    """The locked draft with an imported log, whose source computes billing as Slurm does."""
+    beginning = lock_draft(version, actor)
+    if log_state(beginning) is not LogState.READY or beginning.source is None:
+        raise Conflict(_("The accounting log is missing: import it, or use a source with usage."))
+    keep_billing(beginning, beginning.source, at=at, actor=actor)
+    return beginning
+
+
+def _close(beginning: FirstPolicyDraft, policy: Policy, at: datetime) -> None:
+    beginning.is_open, beginning.policy, beginning.updated_at = False, policy, at
+    beginning.save(update_fields=["is_open", "policy", "updated_at"])

@@ -14,7 +14,8 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
-from apps.mapping.rules.rule import Rule, entry_name
+from apps.mapping.rules.entry_names import entry_name
+from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.mapping.services import set_rules
 from apps.policies.models import ChangeSet, Policy, Revision
@@ -28,6 +29,16 @@ from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
 
 DIGITS = 6  # significant digits of shares in proportion to usage
+_USED = """
+SELECT account.group_name, account.user_name, account.dn, sum(bucket.cpu_s)
+FROM usage_bucket AS bucket JOIN accounts_account AS account ON account.id = bucket.account_id
+WHERE bucket.source_id = %s
+GROUP BY account.group_name, account.user_name, account.dn
+ORDER BY 1, 2, 3
+"""
+
+# A proposed policy counts the whole log without decay; the manager then chooses a half-life.
+_OF_A_PROPOSAL: Mapping[str, Any] = {"window": {"length_s": None, "aging": "none"}}
 
 
 class GroupUsage(NamedTuple):
@@ -91,19 +102,6 @@ def operations_towards(tree: TreeColumns, root: dict[str, Any]) -> list[dict[str
 def _shares(core_s: float) -> float:
     """Core-hours rounded to six significant digits: 214806.123 becomes 214806."""
     return float(f"{Decimal(core_s) / 3600:.{DIGITS}g}")
-
-
-_USED = """
-SELECT account.group_name, account.user_name, account.dn, sum(bucket.cpu_s)
-FROM usage_bucket AS bucket JOIN accounts_account AS account ON account.id = bucket.account_id
-WHERE bucket.source_id = %s
-GROUP BY account.group_name, account.user_name, account.dn
-ORDER BY 1, 2, 3
-"""
-
-
-# A proposed policy counts the whole log without decay; the manager then chooses a half-life.
-_OF_A_PROPOSAL: Mapping[str, Any] = {"window": {"length_s": None, "aging": "none"}}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from agent import site_commands
 from apps.accounts.actor import COMMAND
 from apps.contrib.onboarding.api import SshareComparisonSerializer
 from apps.contrib.onboarding.first_policy_draft import (
@@ -23,16 +24,19 @@ from apps.contrib.onboarding.first_policy_draft import (
     use_source,
 )
 from apps.contrib.onboarding.models import FirstPolicyDraft
+from apps.contrib.onboarding.rest_site import RestSite, begin_by_rest
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
-from apps.contrib.onboarding.usage_reasons import USAGE_REASONS
+from apps.contrib.onboarding.usage_reasons import reason_text
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.operator_commands import REFUSED, CommandAction, Write
+from apps.policies.models import Policy
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import
 from apps.usage.parsers.registry import AUTO
+from apps.usage.sources.services import collect_now
 
 _SHOWN = 20
 
@@ -46,8 +50,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--outputs",
         metavar="FILE",
-        help="file with outputs of sacctmgr dump, scontrol show config, scontrol show partition, sacctmgr show qos and "
-        "sshare",
+        help=f"file with outputs of {site_commands.listed()}",
+    )
+    how.add_argument(
+        "--slurmrestd",
+        metavar="ADDRESS",
+        help="address of slurmrestd, such as https://slurm.example.org:6820; its token is in FAIRSHARE_SECRETS_DIR, in "
+        "the file with the name of the usage source",
     )
     parser.add_argument(
         "--sacct", metavar="FILE", help="accounting log; without it, the source must already have usage"
@@ -58,7 +67,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collect",
         action="store_true",
-        help="with --publish: go on collecting with sacct on this host, into the same usage source",
+        help="with --publish: go on collecting with sacct on this host, into the same usage source; a policy that is "
+        "there already is left as it is",
     )
     parser.add_argument("--reason", default="", help="reason for the audit log; required with --publish")
     parser.add_argument("--json", action="store_true", help="print the comparison with sshare as JSON")
@@ -68,7 +78,7 @@ def _set_up(options: Mapping[str, Any], write: Write, note: Write) -> None:
     """Set up shadow mode. Without --publish, the set-up stays open and can be continued on the page /setup/."""
     if options["publish"] and not options["reason"].strip():
         raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
-    begun = _begin(options)
+    begun = _begin(options, note)
     for line in (begun.facts.get("slurm_config") or {}).get("lines", []):
         note(f"{' ' if line['is_carried'] else '!'} {line['name']}={line['value']}: {line['meaning']}")
     begun = _with_log(begun, options)
@@ -85,13 +95,30 @@ def _set_up(options: Mapping[str, Any], write: Write, note: Write) -> None:
             slug = begun.source.slug
             note(f"The log is kept in the usage source {slug}. It counts nowhere before a policy maps its accounts.")
         return
-    name = options["name"]
-    wanted = FirstPolicy(slug=name, name=name, reason=options["reason"], scheduler=name, collects=options["collect"])
+    name, collects = options["name"], options["collect"]
+    wanted = FirstPolicy(
+        slug=name, name=name, reason=options["reason"], scheduler=name, collects=collects, into_existing=collects
+    )
+    is_there = collects and Policy.objects.filter(slug=name).exists()
     made = publish_first_policy(version=begun.version, wanted=wanted, at=now(), actor=COMMAND)
-    note(f"{made.policy.slug} is published, and its scheduler is in shadow mode.")
+    if is_there:
+        note(f"The policy {made.policy.slug} was there already and is left as it is: import_policy changes it.")
+    else:
+        note(f"{made.policy.slug} is published.")
+    if made.scheduler is not None:
+        note(f"Its scheduler {made.scheduler.name} is in mode {made.scheduler.mode}.")
+    if collects and begun.source is not None:
+        note(f"Records are collected with sacct on this host into the usage source {begun.source.slug}.")
 
 
-def _begin(options: Mapping[str, Any]) -> FirstPolicyDraft:
+def _begin(options: Mapping[str, Any], note: Write) -> FirstPolicyDraft:
+    if options["slurmrestd"]:
+        site = RestSite(options["slurmrestd"], options["source"] or options["name"])
+        begun = begin_by_rest(site, at=now(), actor=COMMAND)
+        if not begun.has_config:
+            note("! This slurmrestd doesn't show its configuration, as that of Slurm 26.05 does: the settings are")
+            note("  usual ones. Without it, add the outputs of scontrol show config on the page /setup/.")
+        return begun.draft
     if options["here"]:
         return read_tree_here(at=now(), actor=COMMAND)
     content = _content(options["outputs"])
@@ -101,6 +128,8 @@ def _begin(options: Mapping[str, Any]) -> FirstPolicyDraft:
 def _with_log(begun: FirstPolicyDraft, options: Mapping[str, Any]) -> FirstPolicyDraft:
     slug = options["source"] or options["name"]
     arguments: dict[str, Any] = {"version": begun.version, "at": now(), "actor": COMMAND}
+    if options["slurmrestd"] and not options["sacct"]:
+        _work_run(collect_now(slug=slug, at=now(), actor=COMMAND).pk)
     if options["sacct"]:
         try:
             with open(options["sacct"], "rb") as file:
@@ -121,7 +150,11 @@ def _with_log(begun: FirstPolicyDraft, options: Mapping[str, Any]) -> FirstPolic
 def _work(done: Import | None) -> None:
     if done is None:
         return
-    run = work_run_now(done.run_id)
+    _work_run(done.run_id)
+
+
+def _work_run(run_id: int) -> None:
+    run = work_run_now(run_id)
     if run.state != Run.State.SUCCEEDED:
         raise CommandError(f"The log was not read: {run.error or run.message}", returncode=REFUSED)
 
@@ -152,7 +185,7 @@ def _print(comparison: SshareComparison | None, write: Write) -> None:
     write(f"usage in {comparison.unit}: {usage.ours:,.0f} from the log, {usage.theirs:,.0f} in sshare")
     for row in usage.rows[:_SHOWN]:
         if row.reason != "same":
-            write(f"  {row.group}/{row.user}: {row.difference:+,.0f}: {USAGE_REASONS[row.reason]}")
+            write(f"  {row.group}/{row.user}: {row.difference:+,.0f}: {reason_text(row, comparison.unit)}")
 
 
 SETUP = CommandAction(

@@ -9,20 +9,20 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agent import site_commands
+from apps.contrib.onboarding import bounds as of_onboarding
 from apps.priorities.slurm_config import ConfigLine, SlurmConfig, read_slurm_config
 from apps.web.rest.authentication import POLICIES_WRITE, Scopes
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer, serializer_of
 from apps.web.rest.views import APIView
 
-_MOST_CHARACTERS = 1_000_000
-
 
 class SlurmConfigSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(
-        max_length=_MOST_CHARACTERS,
+        max_length=of_onboarding.SLURM_CONFIG,
         trim_whitespace=False,
-        help_text="Outputs of scontrol show config, scontrol show partition and sacctmgr -P show qos",
+        help_text=f"Outputs of {site_commands.listed(*site_commands.OF_SETTINGS)}",
     )
 
 

@@ -6,21 +6,22 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from django.conf import settings
 
-from agent.adapters.slurm import SSHARE, parse_shares
+from agent import site_commands
+from agent.adapters.slurm import check_config, parse_config, parse_shares
+from agent.former_lines import SETUP, remember
 from agent.records import Unreadable
 from apps.contrib.schedulers.own_values import OwnValue, read_values
 from apps.core.errors import FieldProblem, Invalid, TooLarge, Unavailable
 from apps.priorities.slurm_config import read_slurm_config
-from apps.priorities.slurm_qos import COMMAND as QOS_COMMAND
 from apps.usage.parsers.sacct_header import COMMAND
 from apps.usage.sources.programs import allowed_program, run_program
 
-PROGRAMS = ("scontrol", "sacctmgr", "sshare")
-MOST_BYTES = 64 * 2**20
+PROGRAMS = site_commands.names()
+MOST_SLURM_OUTPUT_BYTES = 64 * 2**20
 LOG_DAYS = 90
 _TIMEOUT_S = 30.0
 _LOG_TIMEOUT_S = 300.0
@@ -50,15 +51,13 @@ def read_site_outputs() -> str:
     """
     for name in PROGRAMS:
         allowed_program(name)
-    config = _run("scontrol", "show", "config")
+    config = _run(*site_commands.CONFIG)
     cluster = re.search(r"^ClusterName\s*=\s*([A-Za-z0-9_.-]+)\s*$", config, re.MULTILINE)
     read_slurm_config(config)
     if cluster is None:
         raise Unavailable("scontrol show config prints no ClusterName.", code="command_failed")
-    sshare = _run(*SSHARE)  # right after the configuration, which has the time
-    partitions = _run("scontrol", "show", "partition")
-    qos = _run(*QOS_COMMAND.split())
-    return "".join([_dump(cluster[1]), config, sshare, partitions, qos])
+    others = [_run(*argv) for argv in site_commands.PRINTED if argv is not site_commands.CONFIG]
+    return "".join([_dump(cluster[1]), config, *others])
 
 
 def printed_at(config: str) -> datetime | None:
@@ -67,6 +66,12 @@ def printed_at(config: str) -> datetime | None:
     """
     match = _PRINTED.search(config)
     return None if match is None else datetime.fromtimestamp(int(match[1]), UTC)
+
+
+def former_lines_of(config: str, at: datetime) -> dict[str, dict[str, Any]]:
+    """Lines of `scontrol show config` that switching on demands to change: going back needs them as they are."""
+    findings = check_config("sitefactor", {"SLURM_VERSION": "", **parse_config(config)})
+    return remember({}, findings, at.isoformat(), SETUP)
 
 
 def read_site_log() -> BinaryIO:
@@ -83,23 +88,27 @@ def _dump(cluster: str) -> str:
     """
     with TemporaryDirectory(dir=settings.FILE_UPLOAD_TEMP_DIR) as folder:
         file = Path(folder, "dump.cfg")
-        _run("sacctmgr", "dump", cluster, f"file={file}")
+        try:
+            _run(*site_commands.dump_argv(cluster, str(file)))
+        except Unavailable as error:
+            hint = site_commands.refusal_hint(error.message)
+            raise Unavailable(f"{error.message} {hint}".strip(), code=error.code) from error
         try:
             content = file.read_bytes()
         except OSError as error:
             raise Unavailable(f"sacctmgr dump wrote no file: {error.strerror}.", code="command_failed") from error
-    if len(content) > MOST_BYTES:
-        raise TooLarge(f"sacctmgr dump writes over {MOST_BYTES // 2**20} MB.")
+    if len(content) > MOST_SLURM_OUTPUT_BYTES:
+        raise TooLarge(f"sacctmgr dump writes over {MOST_SLURM_OUTPUT_BYTES // 2**20} MB.")
     return content.decode("utf-8", "replace")
 
 
 def _run(*arguments: str) -> str:
-    with run_program(arguments, time_zone="UTC", timeout_s=_TIMEOUT_S, most_bytes=MOST_BYTES) as stream:
+    with run_program(arguments, time_zone="UTC", timeout_s=_TIMEOUT_S, most_bytes=MOST_SLURM_OUTPUT_BYTES) as stream:
         return stream.read().decode("utf-8", "replace")
 
 
 def read_sshare(text: str, cluster: str) -> list[OwnValue]:
-    """Parse output of `sshare -a -P -l -m` with the agent's parser.
+    """Parse output of site_commands.SSHARE with the agent's parser.
 
     Raises:
         Invalid: it is something else (`no_sshare`).
@@ -107,5 +116,5 @@ def read_sshare(text: str, cluster: str) -> list[OwnValue]:
     try:
         return read_values(parse_shares(text, cluster))
     except Unreadable as error:
-        message = f"{error} Send the output of sshare -a -P -l -m."
+        message = f"{error} Send the output of {site_commands.text_of(site_commands.SSHARE)}."
         raise Invalid(message, code="no_sshare", fields=[FieldProblem("sshare", message)]) from error

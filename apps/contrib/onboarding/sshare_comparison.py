@@ -6,7 +6,7 @@ published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -18,29 +18,30 @@ from apps.accounts.actor import Actor
 from apps.contrib.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
 from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.slurm_outputs import read_sshare
-from apps.contrib.onboarding.usage_differences import Cause, UsageComparison, UsagePair, compare_usage
+from apps.contrib.onboarding.usage_differences import (
+    Cause,
+    Hint,
+    UsageComparison,
+    UsagePair,
+    UsageReason,
+    compare_usage,
+)
 from apps.contrib.schedulers.own_values import PARENT, OwnValue
 from apps.contrib.schedulers.shadow_differences import Comparison, Ours, compare
 from apps.engine.algorithms import compute
+from apps.engine.slurm_charge import PeriodCharge
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.policies.files.exports import decompress_text
 from apps.policies.formats.registry import has_associations
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.slurm_associations import split_association
-from apps.priorities.metering import (
-    JobClassRow,
-    RecordedUsage,
-    SourceRow,
-    site_names,
-    unit_of_usage,
-    usage_of_accounts,
-    usage_of_scope,
-    window_of,
-)
+from apps.policies.tree.slurm_associations import association_name, split_association
+from apps.priorities.metering import RecordedUsage, SourceRow, usage_of_accounts, usage_of_scope, window_of
 from apps.priorities.own_times import load_ended
 from apps.priorities.slurm_config import CHARGES_RUNNING
+from apps.priorities.usage_factors import JobClassRow, site_names, unit_of_usage, weighted_resources
 from apps.usage.arrays import load_open_records, load_usage
+from apps.usage.bucket_deltas import RESOURCES
 from apps.usage.models import JobClass, Source
 
 F8 = npt.NDArray[np.float64]
@@ -48,6 +49,7 @@ _USUAL_QOS = "normal"
 _PHASE_OFFSETS_S = range(-2, 9)  # seconds that the first period may start before or after the expected instant
 _SSHARE_RUNS_WITHIN_S = (1, 2, 3)  # after the time that the configuration prints, which is cut to seconds
 _UNEXPLAINED = 2.0  # in units of usage; RawUsage is cut to whole ones, so equal numbers differ by less
+_AFTER_A_PERIOD_S = 1e-3  # a job that ends in the second of a calculation has ended before it
 _FADED = 10  # half-lives after which usage is weighted below a thousandth
 
 
@@ -94,12 +96,40 @@ class _Log:
     def is_running(self) -> npt.NDArray[np.bool_]:
         return self.has(self.recorded.opened.account_id[self.recorded.opened.is_running])
 
-    @property
-    def has_qos(self) -> npt.NDArray[np.bool_]:
-        """Which entries have jobs with another QOS than Slurm's own."""
-        named = [row.id for row in self.recorded.classes.values() if row.qos not in ("", _USUAL_QOS)]
-        rows = (self.recorded.usage, self.recorded.opened)
-        return self.has(np.concatenate([each.account_id[np.isin(each.job_class_id, named)] for each in rows]))
+    def by_qos(self, settings: PolicySettings) -> dict[str, F8]:
+        """Usage of each entry by QOS, of jobs with another QOS than Slurm's own."""
+        names = {row.qos for row in self.recorded.classes.values()} - {"", _USUAL_QOS}
+        return {qos: self._of_qos(qos).own(settings) for qos in sorted(names)}
+
+    def _of_qos(self, qos: str) -> _Log:
+        """The log with the jobs of this QOS alone."""
+        named = [row.id for row in self.recorded.classes.values() if row.qos == qos]
+        usage, opened, ended = self.recorded.usage, self.recorded.opened, self.recorded.ended
+        chosen = replace(
+            self.recorded,
+            usage=usage.selected(np.isin(usage.job_class_id, named)),
+            opened=opened.selected(np.isin(opened.job_class_id, named)),
+            ended=None if ended is None else ended.selected(np.isin(ended.job_class_id, named)),
+        )
+        return replace(self, recorded=chosen)
+
+    def until_last_period(self, settings: PolicySettings) -> _Log:
+        """The log with each finished job cut at the last of Slurm's calculations in it: without `limits`, Slurm never
+        charges what follows.
+        """
+        ended, window = self.recorded.ended, window_of(settings.window)
+        if ended is None or not window.charges_by_period:
+            return self
+        tick = PeriodCharge(window, self.as_of.timestamp()).tick_before(np.ceil(ended.end_epoch) - 1.0)
+        end = np.maximum(tick + _AFTER_A_PERIOD_S, ended.start_epoch)
+        return replace(self, recorded=replace(self.recorded, ended=replace(ended, end_epoch=end)))
+
+    def begins_late(self, settings: PolicySettings) -> bool:
+        """Whether usage from before the first job of the log may still count."""
+        half_life_s = settings.window.get("half_life_s") if settings.window["aging"] != "none" else None
+        if half_life_s is None or self.first_at is None:
+            return True
+        return self.as_of - self.first_at < _FADED * timedelta(seconds=float(half_life_s))
 
     @property
     def has_whole_billing(self) -> npt.NDArray[np.bool_]:
@@ -139,21 +169,18 @@ def compare_with_sshare(
     result = compute(tree.engine_tree(), own, algorithm=settings.algorithm)
     ours = Ours(tree.engine_tree(), settings.algorithm, result.factor, result.has_factor, result.usage)
     entry_of_row = _entries(rows, tree)
-    is_running, causes_of = log.is_running, _causes(beginning, settings, log)
-    pairs = [
-        UsagePair(row.group, row.user, float(own[i]), row.raw_usage, bool(is_running[i]), causes_of(i))
-        for row, i in zip(rows, entry_of_row, strict=True)
-        if row.user and i >= 0
-    ]
-    half_life_s = settings.window.get("half_life_s") if settings.window["aging"] != "none" else None
-    # Whether AccountingStorageEnforce has limits: the configuration lists that setting only if it lacks them.
-    lines = (beginning.facts.get("slurm_config") or {}).get("lines", [])
+    causes = _Causes(beginning, settings, log)
     usage = compare_usage(
-        pairs,
-        has_limits=not any(line["name"] == "AccountingStorageEnforce" for line in lines),
-        begins_late=half_life_s is None
-        or log.first_at is None
-        or log.as_of - log.first_at < _FADED * timedelta(seconds=float(half_life_s)),
+        [
+            UsagePair(
+                *(row.group, row.user, float(own[i]), row.raw_usage),
+                causes=causes.of_entry(i),
+                by_unknown_qos=causes.unknown_qos(i),
+                hints=causes.hints(i),
+            )
+            for row, i in zip(rows, entry_of_row, strict=True)
+            if row.user and i >= 0
+        ]
     )
     factors = compare(rows, ours, entry_of_row)
     return SshareComparison(factors, usage, str(settings.algorithm["name"]), unit_of_usage(settings.metric), log.as_of)
@@ -210,17 +237,20 @@ def _with_fitted_phase(
     known = [(i, row.raw_usage) for row, i in zip(rows, entry_of_row, strict=True) if row.user and i >= 0]
     entry, sshare_usage = np.array([i for i, _ in known], np.int64), np.array([usage for _, usage in known])
 
+    def starting(offset_s: int) -> PolicySettings:
+        """From 1 to a whole period, because 0 says that the start isn't known."""
+        phase_s = (window["phase_s"] + offset_s - 1) % window["calc_period_s"] + 1
+        return replace(settings, window={**window, "phase_s": phase_s})
+
     def deviation(offset_s: int) -> float:
-        phase_s = (window["phase_s"] + offset_s) % window["calc_period_s"]
-        own = log.own(replace(settings, window={**window, "phase_s": phase_s}), approach="active")[entry]
+        own = log.own(starting(offset_s), approach="active")[entry]
         return float(np.minimum(np.abs(np.floor(own) - sshare_usage), _UNEXPLAINED).sum())
 
     deviations = {offset_s: deviation(offset_s) for offset_s in _PHASE_OFFSETS_S}
     best_s = min(deviations, key=lambda offset_s: (deviations[offset_s], abs(offset_s)))
     if deviations[best_s] > len(known):
         return deviations[best_s], settings
-    phase_s = (window["phase_s"] + best_s) % window["calc_period_s"]
-    return deviations[best_s], replace(settings, window={**window, "phase_s": phase_s})
+    return deviations[best_s], starting(best_s)
 
 
 def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
@@ -228,7 +258,8 @@ def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
     has_partitions = any(split_association(row.user).partition for row in rows)
     names = list(tree.name)
     groups = {names[i]: i for i in range(1, len(tree)) if tree.is_group[i]} | {"root": 0}
-    users = {(int(tree.parent[i]), names[i]): i for i in range(1, len(tree)) if not tree.is_group[i]}
+    leaves = [i for i in range(1, len(tree)) if not tree.is_group[i]]
+    users = {(int(tree.parent[i]), association_name(*split_association(names[i]))): i for i in leaves}
     limited: dict[tuple[int, str], list[int]] = {}
     for (group, name), i in users.items():
         if (association := split_association(name)).partition:
@@ -256,7 +287,13 @@ def _load_log(beginning: FirstPolicyDraft, source: Source, tree: TreeColumns, as
     classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
     accounts = load_account_index(use_cache=False)
     recorded = RecordedUsage(
-        load_usage(sources=[source.pk], from_at=None, to_at=as_of, sites=sites),
+        load_usage(
+            sources=[source.pk],
+            from_at=None,
+            to_at=as_of,
+            sites=sites,
+            resources={*RESOURCES, *weighted_resources(settings.metric)},
+        ),
         load_open_records(sources=[source.pk], sites=sites, parts=True),
         accounts.ids,
         [SourceRow(source.pk, source.slug, source.origin)],
@@ -267,32 +304,47 @@ def _load_log(beginning: FirstPolicyDraft, source: Source, tree: TreeColumns, as
     return _Log(recorded, entry.astype(np.int64), len(tree), as_of)
 
 
-def _causes(beginning: FirstPolicyDraft, settings: PolicySettings, log: _Log) -> Callable[[int], list[Cause]]:
-    """For an entry, what may make its usage differ from Slurm's: outputs that were not sent, and settings that were
-    chosen otherwise than Slurm has them.
+class _Causes:
+    """What may make the usage of an entry differ from Slurm's, with the usage that Slurm would list by it: settings
+    that were chosen otherwise than Slurm has them, and what Slurm loses. And what is not known of the site.
     """
-    config = beginning.facts.get("slurm_config")
-    missing = {line["name"].split(" ")[0] for line in (config or {}).get("lines", ()) if line["value"] == "?"}
-    is_slurm = has_associations(str(beginning.facts.get("format", "")))
-    slurms = proposed_settings(beginning)
-    charging = replace(settings, approach=dict(CHARGES_RUNNING))
-    has_qos, is_running = log.has_qos, log.is_running
-    active, decayed = log.own(charging), log.own(replace(charging, window=slurms.window))
-    cpu_s = log.own(replace(charging, metric={**settings.metric, "weights": {"cpu_s": 1.0}}))
-    is_cut = log.has_whole_billing if settings.metric["weights"].get("billing") else np.zeros(log.n_entries, np.bool_)
 
-    def of_entry(i: int) -> list[Cause]:
-        causes = [Cause("config_unknown")] if config is None and is_slurm else []
-        if "UsageFactor" in missing and has_qos[i]:
-            causes.append(Cause("qos_unknown"))
-        if "TRESBillingWeights" in missing:
-            causes.append(Cause("weights_unknown"))
-        if settings.approach["global"] == "historical" and is_running[i]:
-            causes.append(Cause("running_left_out", float(active[i])))
+    def __init__(self, beginning: FirstPolicyDraft, settings: PolicySettings, log: _Log) -> None:
+        self._log, self._settings, slurms = log, settings, proposed_settings(beginning)
+        config = beginning.facts.get("slurm_config")
+        lines = (config or {}).get("lines", ())
+        self._missing = {line["name"].split(" ")[0] for line in lines if line["value"] == "?"}
+        self._is_unknown = config is None and has_associations(str(beginning.facts.get("format", "")))
+        # The configuration lists AccountingStorageEnforce only if it lacks limits.
+        self._lacks_limits = any(line["name"] == "AccountingStorageEnforce" for line in lines)
+        charging = replace(settings, approach=dict(CHARGES_RUNNING))
+        self._usage: list[tuple[UsageReason, F8]] = []
+        if settings.approach["global"] == "historical":
+            self._usage.append(("running_left_out", log.own(charging)))
         if settings.window != slurms.window:
-            causes.append(Cause("decay", float(decayed[i])))
-        if is_cut[i]:
-            causes.append(Cause("billing_cut", most=float(cpu_s[i])))
-        return causes
+            self._usage.append(("decay", log.own(replace(charging, window=slurms.window))))
+        if self._lacks_limits:
+            self._usage.append(("removed_limits", log.until_last_period(charging).own(charging)))
+        self._by_qos = log.by_qos(settings) if "UsageFactor" in self._missing else {}
+        self._is_running = log.is_running
+        self._is_cut = log.has_whole_billing if settings.metric["weights"].get("billing") else None
+        self._begins_late = log.begins_late(settings)
 
-    return of_entry
+    def of_entry(self, i: int) -> list[Cause]:
+        return [Cause(reason, float(usage[i])) for reason, usage in self._usage]
+
+    def unknown_qos(self, i: int) -> dict[str, float]:
+        """Our usage of the entry by QOS whose UsageFactor is not known."""
+        return {qos: float(usage[i]) for qos, usage in self._by_qos.items() if usage[i] > 0}
+
+    def hints(self, i: int) -> list[Hint]:
+        known: list[tuple[Hint, bool]] = [
+            ("config_unknown", self._is_unknown),
+            ("qos_unknown", bool(self.unknown_qos(i))),
+            ("weights_unknown", "TRESBillingWeights" in self._missing),
+            ("billing_cut", self._is_cut is not None and bool(self._is_cut[i])),
+            ("no_limits", self._lacks_limits),
+            ("running", bool(self._is_running[i])),
+            ("log_begins_late", self._begins_late),
+        ]
+        return [hint for hint, holds in known if holds]

@@ -13,24 +13,35 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.contrib.onboarding.first_policy_draft import require_setup, rules_of, tree_of
 from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.engine.algorithms.inputs import prepare
+from apps.engine.target_state import State, is_on_target, slack_of, state_of
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
 from apps.policies.formats.whole_shares import competitors
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, tolerance_at, tolerances_of
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.entry_order import State, out_of_tolerance, state_of
 from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
+DAYS = 90
+_CURRENT = timedelta(days=2)  # a log that ended earlier is analysed up to its end
+_MOST_LISTED_LOSSES = 50
+_DAY_S = 86_400
+
+_USED = """
+SELECT bucket.account_id, (bucket.hour_at AT TIME ZONE %s)::date, sum(bucket.cpu_s)::float8
+FROM usage_bucket AS bucket
+WHERE bucket.source_id = %s AND bucket.hour_at >= %s AND bucket.hour_at < %s
+GROUP BY 1, 2 HAVING sum(bucket.cpu_s) > 0
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +109,9 @@ def compare_with_usage(
     actual = whole / total if total else np.zeros(len(top))
     begun = np.flatnonzero(by_day.sum(axis=0))
     days = by_day[:, begun[0] :] if len(begun) else by_day[:, :0]
-    inside, deviation = _daily_balance(days, target, half_life_days=half_life_days, tolerance=tolerance)
+    is_leaf = tree.n_children[top] == 0
+    slack = slack_of(target, tolerances_of(tolerance, is_leaf))
+    inside, deviation = _daily_balance(days, target, slack, half_life_days=half_life_days)
     order = np.lexsort((np.arange(len(top)), -target))
     entries = [
         TopEntry(
@@ -111,7 +124,7 @@ def compare_with_usage(
                 actual=float(actual[i]) if total else None,
                 has_usage=whole[i] > 0,
                 has_demand=False,
-                tolerance=tolerance,
+                tolerance=tolerance_at(tolerance, bool(is_leaf[i])),
             ),
             time_in_band=float(inside[i].mean()) if inside.shape[1] else None,
         )
@@ -127,9 +140,7 @@ def compare_with_usage(
     )
 
 
-def _daily_balance(
-    days: F8, target: F8, *, half_life_days: float, tolerance: Mapping[str, Any]
-) -> tuple[npt.NDArray[np.bool_], F8]:
+def _daily_balance(days: F8, target: F8, slack: F8, *, half_life_days: float) -> tuple[npt.NDArray[np.bool_], F8]:
     """(entries, days) whether the entry is within its band at the day's end, and (days,) the share-weighted
     deviation.
     """
@@ -140,23 +151,9 @@ def _daily_balance(
     for day in range(days.shape[1]):
         faded = faded * kept + days[:, day]
         actual = faded / faded.sum()
-        no_one_idle = np.zeros(len(target), dtype=np.bool_)
-        inside[:, day] = ~out_of_tolerance(target, actual, is_idle=no_one_idle, tolerance=tolerance)
+        inside[:, day] = is_on_target(actual, target, slack)
         deviation[day] = float((target * np.abs(actual - target)).sum())
     return inside, deviation
-
-
-DAYS = 90
-_CURRENT = timedelta(days=2)  # a log that ended earlier is analysed up to its end
-_MOST_LISTED = 50
-_DAY_S = 86_400
-
-_USED = """
-SELECT bucket.account_id, (bucket.hour_at AT TIME ZONE %s)::date, sum(bucket.cpu_s)::float8
-FROM usage_bucket AS bucket
-WHERE bucket.source_id = %s AND bucket.hour_at >= %s AND bucket.hour_at < %s
-GROUP BY 1, 2 HAVING sum(bucket.cpu_s) > 0
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +288,7 @@ def _users_below(tree: TreeColumns, ledger: Ledger, entry: I4) -> dict[int, int]
 
 def _unplaced(tree: TreeColumns, keys: Sequence[AccountKey], entry: I4, core_s: F8) -> list[Unplaced]:
     lost = np.flatnonzero(entry == UNMAPPED)
-    order = lost[np.argsort(-core_s[lost], kind="stable")][:_MOST_LISTED].tolist()
+    order = lost[np.argsort(-core_s[lost], kind="stable")][:_MOST_LISTED_LOSSES].tolist()
     if not order:
         return []
     wanted = {group for i in order for group in groups_of(keys[i])}

@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern] = [
     path("setup/_progress", onboarding.progress, name="setup-progress"),
     path("setup/tree/", onboarding.tree, name="setup-tree"),
     path("setup/here/", onboarding.here, name="setup-here"),
+    path("setup/slurmrestd/", onboarding.slurmrestd, name="setup-slurmrestd"),
     path("setup/log/", onboarding.log, name="setup-log"),
     path("setup/source/", onboarding.source, name="setup-source"),
     path("setup/zone/", onboarding.zone, name="setup-zone"),

@@ -1,6 +1,6 @@
 """Orders of agents over REST, also while the database doesn't answer: then the last of the same token on this host.
 
-An agent looks factors up from memory (`lookup`), so its orders must not be what stops it. `AgentsMiddleware` answers
+An agent looks factors up from memory (`lookup`), so its orders must not be what stops it. `answer_agents` answers
 them in the threads of look-ups; its queries run in a thread of their own, whose answer is waited for a moment only.
 """
 
@@ -26,7 +26,8 @@ from apps.contrib.schedulers.selectors import get_orders
 from apps.core import clock
 from apps.core.derived_state import in_memory
 from apps.core.errors import DomainError
-from apps.web.lookup import ANSWER_FROM, AnswerFrom, NeedsWorkerThread
+from apps.web.middleware.early_answers import EarlyAnswer
+from apps.web.middleware.lookup import ANSWER_FROM, AnswerFrom, NeedsWorkerThread, pass_on
 from apps.web.rest import errors
 from apps.web.rest.authentication import SCHEDULERS, bearer_text, require_scope
 from apps.web.rest.rendering import dumps, is_known
@@ -46,7 +47,7 @@ DERIVED_STATE = (
 _ROUTE = re.compile(r"/api/v1/schedulers/([-a-zA-Z0-9_]+)/(orders|passes)")
 _METHODS = {"orders": "GET", "passes": "POST"}
 _PLAIN = ("", "*/*", "application/json")
-_MOST = 1_000
+_MOST_KNOWN_ORDERS = 1_000
 _WRITE_AGAIN = timedelta(minutes=10)
 T = TypeVar("T")
 
@@ -59,16 +60,15 @@ class _Orders(NamedTuple):
     state: str = ""  # of its rows
 
 
-def is_orders(path: str, method: str) -> bool:
-    match = _ROUTE.fullmatch(path)
-    return match is not None and match[2] == "orders" and method == "GET"
+def _is_orders(match: re.Match[str], method: str) -> bool:
+    return match[2] == "orders" and method == "GET"
 
 
 class LastOrders:
     """The last orders by token and scheduler; secrets are not stored."""
 
     def __init__(self) -> None:
-        self._known: FIFOCache[tuple[bytes, str], _Orders] = FIFOCache(_MOST)
+        self._known: FIFOCache[tuple[bytes, str], _Orders] = FIFOCache(_MOST_KNOWN_ORDERS)
         self._lock = threading.Lock()
         self._probe = DatabaseProbe()
 
@@ -158,30 +158,27 @@ def _name(text: str, name: str) -> str:
 last_orders = LastOrders()
 
 
-class AgentsMiddleware:
+def answer_agents(request: HttpRequest, match: re.Match[str]) -> HttpResponseBase | None:
     """Answers orders asked with a token; refuses reports at once while the database doesn't answer."""
+    if "HTTP_AUTHORIZATION" not in request.META or request.method != _METHODS[match[2]]:
+        return None
+    if request.META.get(ANSWER_FROM) is AnswerFrom.MEMORY:
+        return NeedsWorkerThread()
+    is_plain = not request.META.get("QUERY_STRING") and request.META.get("HTTP_ACCEPT", "") in _PLAIN
+    try:
+        text = bearer_text(request)
+        if match[2] == "passes":
+            last_orders.ask(_has_answer)
+        elif text is not None and is_plain:
+            return _answer(request, last_orders.read(request, text, match[1]))
+    except DomainError as error:
+        return errors.domain_problem(request, error)
+    except (OperationalError, InterfaceError):
+        return errors.database_problem(request)
+    return pass_on(request)
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        match = _ROUTE.fullmatch(request.path_info) if "HTTP_AUTHORIZATION" in request.META else None
-        if match is None or request.method != _METHODS[match[2]]:
-            return self.get_response(request)
-        if request.META.get(ANSWER_FROM) is AnswerFrom.MEMORY:
-            return NeedsWorkerThread()
-        is_plain = not request.META.get("QUERY_STRING") and request.META.get("HTTP_ACCEPT", "") in _PLAIN
-        try:
-            text = bearer_text(request)
-            if match[2] == "passes":
-                last_orders.ask(_has_answer)
-            elif text is not None and is_plain:
-                return _answer(request, last_orders.read(request, text, match[1]))
-        except DomainError as error:
-            return errors.domain_problem(request, error)
-        except (OperationalError, InterfaceError):
-            return errors.database_problem(request)
-        return NeedsWorkerThread() if ANSWER_FROM in request.META else self.get_response(request)
+EARLY = EarlyAnswer(_ROUTE, answer_agents, is_for_lookups=_is_orders)
 
 
 def _has_answer() -> None:

@@ -76,6 +76,11 @@ def agreement_of(scheduler_values: F8, ours: F8) -> tuple[float | None, float | 
     return _tau_b(scheduler_values, ours), _rho(scheduler_values, ours), _overlap(scheduler_values, ours)
 
 
+def pairs_in_order(tau: float) -> int:
+    """How many of 100 pairs have the same order, as people read tau: 50 · (1 + τ), exact where nothing ties."""
+    return round(50 * (1 + tau))
+
+
 def _tau_b(x: F8, y: F8) -> float | None:
     n_pairs = _pairs(np.array([len(x)]))
     ties_x, ties_y = (_pairs(np.unique(values, return_counts=True)[1]) for values in (x, y))

@@ -3,10 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.plugins import Addition, PageLink, PluginConfig, Words
+from apps.core.plugins import Addition, EntryCard, PageLink, PluginConfig, Words
 
 
 class SchedulersConfig(PluginConfig):
@@ -53,6 +54,11 @@ class SchedulersConfig(PluginConfig):
         figure = waiting_figure(view.policy, view.tree.uuid(i), at=at, actor=actor)
         return () if figure is None else (figure,)
 
+    def rank_uses(self, *, policy_slug: str, uid: UUID | None) -> Iterable[Any]:
+        from apps.contrib.schedulers.rank_use import rank_use_in_policy
+
+        return rank_use_in_policy(policy_slug, uid)
+
     def setup_steps(self, *, policy: Any) -> Iterable[Any]:
         from django.urls import reverse
         from django.utils.translation import gettext
@@ -65,15 +71,15 @@ class SchedulersConfig(PluginConfig):
             "server-2",
             gettext("Connect a scheduler"),
             gettext("An agent brings it the priorities of its waiting jobs."),
-            reverse("dashboard:schedulers"),
+            reverse("pages:schedulers"),
             is_done=policy is not None and Scheduler.objects.filter(policy=policy).exists(),
         )
 
     def body_limits(self) -> Mapping[str, Any]:
-        from apps.contrib.schedulers.share_orders import MOST_LINES
+        from apps.contrib.schedulers.share_orders import MOST_ORDER_LINES
         from apps.web.rest.body_limits import MB, Limit
 
-        lines = Limit(4 * MB, 8 * MOST_LINES)
+        lines = Limit(4 * MB, 8 * MOST_ORDER_LINES)
         return {
             # Packed: 200,000 waiting jobs or 500,000 values of Slurm, as they fit.
             "api:scheduler-passes": Limit(4 * MB, 4_000_000),
@@ -82,13 +88,15 @@ class SchedulersConfig(PluginConfig):
         }
 
     def early_answers(self) -> Iterable[Any]:
-        from apps.contrib.schedulers.agent_orders import AgentsMiddleware, is_orders
-        from apps.web.early_answers import EarlyAnswer
+        from apps.contrib.schedulers.agent_orders import EARLY
 
-        yield EarlyAnswer(AgentsMiddleware, is_orders)
+        yield EARLY
 
     def schedule(self) -> Mapping[str, tuple[str, float]]:
-        return {"prune-passes": ("apps.contrib.schedulers.tasks.prune_passes", 3600.0)}
+        return {
+            "prune-passes": ("apps.contrib.schedulers.tasks.prune_passes", 3600.0),
+            "follow-schedulers": ("apps.contrib.schedulers.tasks.follow_schedulers", 3600.0),
+        }
 
     def metrics(self) -> Iterable[Any]:
         from apps.contrib.schedulers.gauges import scheduler_families
@@ -101,9 +109,12 @@ class SchedulersConfig(PluginConfig):
         return {"agents": Addition(CHECK, after="sources")}
 
     def notice_kinds(self) -> Mapping[str, Addition[Any]]:
-        from apps.contrib.schedulers.agent_notice import KIND
+        from apps.contrib.schedulers import accounts_notice, agent_notice
 
-        return {KIND.name: Addition(KIND, after="recompute_failed")}
+        return {
+            agent_notice.KIND.name: Addition(agent_notice.KIND, after="recompute_failed"),
+            accounts_notice.KIND.name: Addition(accounts_notice.KIND, after=agent_notice.KIND.name),
+        }
 
     def audit_sentences(self) -> Mapping[str, Words]:
         from apps.contrib.schedulers.audit_text import SENTENCES
@@ -115,8 +126,24 @@ class SchedulersConfig(PluginConfig):
 
         return TOPICS
 
+    def personal_data(self) -> Mapping[str, Addition[Any]]:
+        from apps.accounts.about_person import section
+
+        return {
+            "schedulers.limitsettings": Addition(
+                section("limits that they asked to approve", "scheduler__name requested_accounts requested_at"),
+                after="federation.subscription",
+            ),
+        }
+
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
         return {"job-why": Addition(PageLink("charges.head", _("Queue"), "clock"))}
+
+    def job_cards(self) -> Mapping[str, EntryCard]:
+        from apps.contrib.schedulers.my_jobs import count_shown_jobs
+
+        title, link = _("Place in queue"), _("Show waiting jobs")
+        return {"my-waiting-jobs": EntryCard("waiting-jobs", title, link, n_rows=count_shown_jobs)}
 
     def my_priority_cards(self) -> Iterable[Any]:
         from apps.contrib.schedulers.pages.my_jobs import CARDS
@@ -150,3 +177,8 @@ class SchedulersConfig(PluginConfig):
         from apps.contrib.schedulers.guides import GUIDES
 
         return GUIDES
+
+    def renamed_fields(self) -> Iterable[Any]:
+        from apps.contrib.schedulers.renamed_fields import RENAMED
+
+        return RENAMED

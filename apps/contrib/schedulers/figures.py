@@ -10,20 +10,20 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.contrib.schedulers.agreement import pairs_in_order
 from apps.contrib.schedulers.records import AgreementDays, AgreementPoint
 from apps.priorities.sentences.numbers import clock_text
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, Control, EndLabel, Figure, Table, Trace, period_choices, read_days
 
 DAYS = "agreement_days"  # query parameter of the page
-PERIODS_DAYS = (7, 1, 30, 365)
 _MEASURES = ("kendall", "spearman", "top_overlap")
-_AGREES = 0.95
+_AGREES = 0.95  # of tau
 
 
 def agreement_figure(agreement: AgreementDays, query: QueryDict) -> Figure:
     """Draw one line per measure; 1 means the same order."""
-    n_days = read_days(query, DAYS, PERIODS_DAYS)
+    n_days = read_days(query, DAYS)
     points = agreement.points
     empty = "" if points else _("The agent has listed no scheduler values in this period.")
     return Figure(
@@ -36,7 +36,7 @@ def agreement_figure(agreement: AgreementDays, query: QueryDict) -> Figure:
         table=_table(points),
         size="s" if points else "xs",
         labels=_labels(points) if points else (),
-        controls=[Control(_("Period"), period_choices(query, DAYS, "days", sorted(PERIODS_DAYS), n_days))],
+        controls=[Control(_("Period"), period_choices(query, DAYS, "days", n_days))],
         file=f"fairshare_agreement_{agreement.scheduler}_{n_days}d",
         caption=f"{agreement.scheduler}, {agreement.policy}",
         empty=empty,
@@ -96,14 +96,18 @@ def _sentence(points: Sequence[AgreementPoint]) -> str:
     if last.kendall is None:
         return _("The last order can’t be compared: all users are alike on one side.")
     text = ngettext(
-        "Kendall’s tau is %(tau)s for %(n)s user.", "Kendall’s tau is %(tau)s for %(n)s users.", last.compared
-    ) % {"tau": f"{last.kendall:.3f}", "n": last.compared}
+        "%(pairs)s of 100 pairs of %(n)s user have the same order.",
+        "%(pairs)s of 100 pairs of %(n)s users have the same order.",
+        last.compared,
+    ) % {"pairs": pairs_in_order(last.kendall), "n": last.compared}
     low = [point for point in points if point.kendall is not None and point.kendall < _AGREES]
+    limit = pairs_in_order(_AGREES)
     if not low:
-        return f"{text} {_('It was at least %(limit)s all the time.') % {'limit': _AGREES}}"
+        return f"{text} {_('At least %(limit)s all the time.') % {'limit': limit}}"
     if low[-1] is last:
         return text
-    return f"{text} {_('It was below %(limit)s last at %(at)s.') % {'limit': _AGREES, 'at': clock_text(low[-1].at)}}"
+    words = {"limit": limit, "at": clock_text(low[-1].at)}
+    return f"{text} {_('Fewer than %(limit)s last at %(at)s.') % words}"
 
 
 def _table(points: Sequence[AgreementPoint]) -> Table:

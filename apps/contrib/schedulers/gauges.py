@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from prometheus_client.core import Metric
 
-from apps.contrib.schedulers.models import Scheduler, ShareListing
+from apps.contrib.schedulers.models import LimitListing, Scheduler, ShareListing
 from apps.contrib.schedulers.selectors import difference_of, views_of
 from apps.core import clock
 from apps.core.derived_state import in_memory
@@ -45,7 +46,18 @@ def scheduler_families() -> Iterator[Metric]:
         frozen.add_metric(label, float(bool(view.last.frozen_code)))
         for outcome in _JOBS:
             jobs.add_metric([*label, outcome], getattr(view.last, outcome))
-    yield from (age, jobs, frozen, silent, _shares_changed_by_hand(list(schedulers)))
+    yield from (age, jobs, frozen, silent, _shares_changed_by_hand(list(schedulers)), _limited_accounts())
+
+
+def _limited_accounts() -> Metric:
+    """Number of accounts in each state of limits, of schedulers that carry limits."""
+    words = "Accounts of a scheduler by the state of their limit, such as set, lapsed or denied"
+    limited = gauge("fairshare_agent_limits", words, "scheduler", "state")
+    listings = LimitListing.objects.filter(scheduler__carries=Scheduler.Carries.LIMITS).select_related("scheduler")
+    for listing in listings:
+        for code, n in sorted(Counter(each["code"] for each in listing.accounts).items()):
+            limited.add_metric([listing.scheduler.name, code], n)
+    return limited
 
 
 _counted: dict[

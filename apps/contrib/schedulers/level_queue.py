@@ -15,6 +15,7 @@ from apps.contrib.schedulers.selectors import VisibleQueue, open_queue, views_of
 from apps.core.errors import NotFound
 from apps.pages.overview.verdict import LevelFigure
 from apps.policies.models import Policy
+from apps.priorities.sentences import numbers
 from apps.web.shell import presentation
 
 
@@ -42,9 +43,9 @@ def waiting_figure(policy: Policy, uid: UUID, *, at: datetime, actor: Actor) -> 
     return LevelFigure(
         key="waiting-jobs",
         label=_("Waiting jobs"),
-        value=(presentation.count(n) if n else _("none")) if listed else _("unknown"),
+        value=(numbers.count(n) if n else _("none")) if listed else _("unknown"),
         note="; ".join([*where, *unread]),
-        url=reverse("dashboard:job-why", kwargs={"policy": policy.slug}) if n else "",
+        url=reverse("pages:job-why", kwargs={"policy": policy.slug}) if n else "",
     )
 
 

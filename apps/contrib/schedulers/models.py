@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from apps.accounts.models import User
 from apps.core.counts import counted
 from apps.core.derived_state import in_tables
 from apps.policies.models import Policy
@@ -22,8 +23,12 @@ DERIVED_STATE = (
     ),
 )
 
-MOST_WEIGHT = 2_147_483_645  # the largest signed value that Slurm accepts
-KNOBS = {"slurm": ("sitefactor", "nice", "priority"), "gridengine": ("override_tickets", "priority")}
+MOST_FACTOR_WEIGHT = 2_147_483_645  # the largest signed value that Slurm accepts
+KNOBS = {
+    "slurm": ("sitefactor", "nice", "priority"),
+    "gridengine": ("override_tickets", "priority"),
+    "htcondor": ("priority_factor",),
+}
 
 
 class Scheduler(models.Model):
@@ -32,6 +37,7 @@ class Scheduler(models.Model):
     class Kind(models.TextChoices):
         SLURM = "slurm", "Slurm"
         GRIDENGINE = "gridengine", "Grid Engine"
+        HTCONDOR = "htcondor", "HTCondor"
 
     class Reach(models.TextChoices):
         AGENT = "agent", _("Agent on the scheduler's host")
@@ -46,6 +52,7 @@ class Scheduler(models.Model):
     class Carries(models.TextChoices):
         PRIORITIES = "priorities", "Job priorities"
         SHARES = "shares", "Account shares"
+        LIMITS = "limits", "Account limits"
 
     name = models.SlugField(max_length=64)
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="schedulers")
@@ -67,6 +74,8 @@ class Scheduler(models.Model):
     unmapped_percent = models.PositiveSmallIntegerField(default=20)
     changed_percent = models.PositiveSmallIntegerField(default=50)
     calls_per_s = models.PositiveSmallIntegerField(default=20)
+    updates_per_min = models.PositiveIntegerField(default=1_000)  # jobs changed
+    follows = models.BooleanField(default=False)  # each hour a draft of its accounts and users, where they differ
     is_paused = models.BooleanField(default=False)
     is_reset_requested = models.BooleanField(default=False)
     resumes = models.PositiveIntegerField(default=0)  # how often it was resumed, so that no resume is missed
@@ -75,24 +84,30 @@ class Scheduler(models.Model):
     changed_at = models.DateTimeField()
     checks = models.JSONField(null=True)  # as last sent by the agent
     checked_at = models.DateTimeField(null=True)
+    former_lines = models.JSONField(default=dict)  # of its configuration, as agent/former_lines.py has them
 
     class Meta:
         ordering = ("name",)
         constraints = [
             models.UniqueConstraint(fields=["name"], name="schedulers_scheduler_name"),
             models.CheckConstraint(
-                condition=Q(kind="slurm", knob__in=KNOBS["slurm"]) | Q(kind="gridengine", knob__in=KNOBS["gridengine"]),
+                condition=Q(kind="slurm", knob__in=KNOBS["slurm"])
+                | Q(kind="gridengine", knob__in=KNOBS["gridengine"])
+                | Q(kind="htcondor", knob__in=KNOBS["htcondor"]),
                 name="schedulers_scheduler_knob",
             ),
             models.CheckConstraint(
-                condition=Q(weight__gte=1, weight__lte=MOST_WEIGHT, step__gte=1, step__lte=F("weight")),
+                condition=Q(weight__gte=1, weight__lte=MOST_FACTOR_WEIGHT, step__gte=1, step__lte=F("weight")),
                 name="schedulers_scheduler_weight",
             ),
             models.CheckConstraint(
-                condition=~Q(mode="canary") | ~Q(canary_partition=""), name="schedulers_scheduler_canary"
+                condition=~Q(mode="canary") | ~Q(canary_partition="") | Q(carries="limits"),
+                name="schedulers_scheduler_canary",
             ),
             models.CheckConstraint(
-                condition=Q(carries="priorities") | (Q(carries="shares") & ~Q(mode="canary")),
+                condition=Q(carries="priorities")
+                | (Q(carries="shares", kind__in=["slurm", "gridengine"]) & ~Q(mode="canary"))
+                | Q(carries="limits", kind="slurm"),
                 name="schedulers_scheduler_carries",
             ),
             models.CheckConstraint(
@@ -171,6 +186,19 @@ class QueueListing(models.Model):
         return f"{counted(self.n_jobs, 'job')} of {self.scheduler_id}"
 
 
+class RunningListing(models.Model):
+    """What an agent lists beside the waiting jobs of `QueueListing`: running and ended jobs, capacity, reservations."""
+
+    scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="running")
+    taken_at = models.DateTimeField()
+    n_jobs = models.PositiveIntegerField()
+    data = models.BinaryField()  # core.blobs
+    digest = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"{counted(self.n_jobs, 'running job')} of {self.scheduler_id}"
+
+
 class SchedulerValues(models.Model):
     """The scheduler's own shares and usage (from sshare, for example), as last read by its agent."""
 
@@ -236,6 +264,62 @@ class ShareOrder(models.Model):
 
     def __str__(self) -> str:
         return f"{len(self.lines)} lines for {self.scheduler_id} ({self.state})"
+
+
+class LimitSettings(models.Model):
+    """Bounds within which the agent of a scheduler sets limits of accounts, and the two persons who switched it on.
+
+    accounts: those that the owner named, by their names in the scheduler; no other gets a limit.
+    approved_accounts: those that a second person approved; outside shadow mode, only these get one.
+    approved_percent_a_day, approved_lapse_s: the widest bounds that person approved; null before the first approval.
+    """
+
+    scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="limit_settings")
+    accounts = ArrayField(models.CharField(max_length=128), default=list)
+    canary_account = models.CharField(max_length=128, blank=True, default="")
+    percent_a_day = models.PositiveSmallIntegerField(default=10)
+    lapse_s = models.PositiveIntegerField(default=86_400)
+    requested_accounts = ArrayField(models.CharField(max_length=128), default=list)
+    requested_percent_a_day = models.PositiveSmallIntegerField(null=True)
+    requested_lapse_s = models.PositiveIntegerField(null=True)
+    requested_at = models.DateTimeField(null=True)
+    requested_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    requested_by_name = models.CharField(max_length=150, blank=True, default="")
+    approved_percent_a_day = models.PositiveSmallIntegerField(null=True)
+    approved_lapse_s = models.PositiveIntegerField(null=True)
+    approved_accounts = ArrayField(models.CharField(max_length=128), default=list)
+    approved_at = models.DateTimeField(null=True)
+    approved_by_name = models.CharField(max_length=150, blank=True, default="")
+
+    class Meta:
+        verbose_name_plural = "limit settings"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(percent_a_day__lte=100, lapse_s__gte=600, lapse_s__lte=7_776_000),
+                name="schedulers_limitsettings_bounds",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{counted(len(self.accounts), 'account')} of {self.scheduler_id}"
+
+
+class LimitListing(models.Model):
+    """What the agent last reported of limits of accounts.
+
+    accounts: [{"account", "code", "detail", "now", "before", "ours", "set_at"}].
+    """
+
+    scheduler = models.OneToOneField(Scheduler, on_delete=models.CASCADE, related_name="limit_listing")
+    taken_at = models.DateTimeField()
+    cluster = models.CharField(max_length=256, blank=True)
+    accounts = models.JSONField(default=list)
+    lapses_at = models.DateTimeField(null=True)  # unless the agent gets newer orders
+    ended_at = models.DateTimeField(null=True)  # on the scheduler's host
+    ended_by = models.CharField(max_length=128, blank=True, default="")
+
+    def __str__(self) -> str:
+        return f"{counted(len(self.accounts), 'account')} of {self.scheduler_id}"
 
 
 class Agreement(models.Model):

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
+from apps.contrib.schedulers.job_starts import load_starts
 from apps.contrib.schedulers.models import Scheduler
-from apps.contrib.schedulers.new_job import NewJobPlace, place_new_job
+from apps.contrib.schedulers.new_job import NewJob, NewJobPlace, place_new_job, usual_new_job
 from apps.contrib.schedulers.own_waiting_jobs import UnreadQueue, WaitingJob, WaitingJobs, list_pending_records
 from apps.contrib.schedulers.rank_use import rank_use_messages
 from apps.contrib.schedulers.selectors import VisibleQueue, open_queue, views_of
@@ -26,7 +27,8 @@ from apps.explain.verdict import QueueFacts
 from apps.mapping.permissions import own_keys
 from apps.policies.selectors import get_policy
 
-MOST_JOBS = 100  # each is placed among all of its queue
+_SHOWN_JOBS = 5  # of the card
+MOST_OWN_JOBS = 100  # each is placed among all of its queue
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +55,8 @@ class OwnQueues:
         )
 
 
-def list_my_waiting_jobs(*, policy_slug: str, actor: Actor, at: datetime, limit: int = 5) -> WaitingJobs:
-    """The actor's waiting jobs, best first, at most `MOST_JOBS`.
+def list_my_waiting_jobs(*, policy_slug: str, actor: Actor, at: datetime, limit: int = _SHOWN_JOBS) -> WaitingJobs:
+    """The actor's waiting jobs, best first, at most `MOST_OWN_JOBS`.
 
     A cluster whose agent lists its queue is read from that list alone: its records come later and know no order.
 
@@ -63,11 +65,41 @@ def list_my_waiting_jobs(*, policy_slug: str, actor: Actor, at: datetime, limit:
         Unavailable: nothing has been computed yet.
     """
     get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
-    limit = min(limit, MOST_JOBS)
     queues = _queues_of(policy_slug, actor, at)
+    return _with_starts(_without_starts(policy_slug, queues, actor, min(limit, MOST_OWN_JOBS)), queues, at)
+
+
+def count_shown_jobs(*, policy_slug: str, actor: Actor, at: datetime) -> int:
+    """How many jobs the card of waiting jobs shows; 0 where it says why it shows none."""
+    try:
+        queues = _queues_of(policy_slug, actor, at)
+        return len(_without_starts(policy_slug, queues, actor, _SHOWN_JOBS).jobs)
+    except DomainError:
+        return 0
+
+
+def _without_starts(policy_slug: str, queues: OwnQueues, actor: Actor, limit: int) -> WaitingJobs:
     known = frozenset(queue.scheduler.namespace for queue in queues.known)
     pending = list_pending_records(policy_slug=policy_slug, actor=actor, limit=limit, without=known)
     return with_queues(pending, queues, own_keys(actor), limit=limit)
+
+
+def _with_starts(waiting_jobs: WaitingJobs, queues: OwnQueues, at: datetime) -> WaitingJobs:
+    """Add when the jobs that schedulers list start, with one request for each scheduler."""
+    numbers: dict[str, dict[str, None]] = {}
+    for job in waiting_jobs.jobs:
+        if job.is_listed:
+            numbers.setdefault(job.source, {})[job.number] = None
+    starts = {
+        queue.scheduler.name: load_starts(queue.scheduler, list(numbers[queue.scheduler.name]), at=at)
+        for queue in queues.known
+        if queue.scheduler.name in numbers
+    }
+    jobs = [
+        replace(job, start=starts[job.source].get(job.number)) if job.source in starts else job
+        for job in waiting_jobs.jobs
+    ]
+    return replace(waiting_jobs, jobs=jobs)
 
 
 def with_queues(waiting_jobs: WaitingJobs, queues: OwnQueues, keys: Sequence[AccountKey], *, limit: int) -> WaitingJobs:
@@ -104,6 +136,16 @@ def _best_new_place(
     """Of the queues that are listed now: in an old one, others have come since."""
     places = [place_new_job(queue, rows, keys) for queue, rows in own if queue in queues.listed]
     return min((place for place in places if place is not None), key=lambda place: place.position, default=None)
+
+
+def list_new_jobs(priority: MyPriority, *, actor: Actor, at: datetime) -> list[NewJob]:
+    """A job that the actor could submit under an account now, for each queue that is listed where the account runs."""
+    try:
+        queues = _queues_of(priority.policy_slug, actor, at).of_namespace(priority.namespace)
+    except DomainError:
+        return []
+    keys = own_keys(actor)
+    return [usual_new_job(queue, own_jobs(queue, keys), priority.account) for queue in queues.listed]
 
 
 def load_queue_facts(priority: MyPriority, *, actor: Actor, at: datetime) -> QueueFacts | None:
@@ -172,7 +214,7 @@ def place_job(queue: VisibleQueue, i: int) -> WaitingJob:
         submit_at=job.submit_at,
         position=None if is_held or waiting.ahead is None else waiting.ahead + 1,
         of=waiting.competing or 0,
-        partition=job.partition,
+        partition=waiting.counted_in,
         by_fairshare=None if is_held else waiting.by_fairshare,
         is_held=is_held,
         held_by=waiting.reason.label,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.queue_table import TERMS
 from apps.contrib.schedulers.selectors import VisibleQueue
@@ -30,6 +30,34 @@ class NewJobPlace:
     of: Annotated[int, "Jobs that would compete in the partition, with the new one"]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class NewJob:
+    """A job that a user could submit now. cpus: None without one that waits. partition: empty where none waits."""
+
+    scheduler: Scheduler
+    user: str
+    cpus: float | None
+    partition: str
+
+
+def usual_new_job(queue: VisibleQueue, own_rows: Sequence[int], user: str) -> NewJob:
+    """As large as the newest of the user's waiting jobs (own_rows), and in its partition; else where most jobs wait."""
+    table = queue.table
+    model = _newest(queue, own_rows)
+    cpus = None if model is None or not table.cpus[model] > 0 else float(table.cpus[model])  # NaN: unknown
+    partition = _busiest_partition(queue) if model is None else table.best_partitions(model)
+    return NewJob(queue.scheduler, user, cpus, partition)
+
+
+def _newest(queue: VisibleQueue, rows: Sequence[int]) -> int | None:
+    table = queue.table
+    return max(rows, key=lambda i: (table.submit_us[i], table.number[i]), default=None)
+
+
+def _busiest_partition(queue: VisibleQueue) -> str:
+    return next((name for name, _n in Counter(queue.table.partition).most_common(1)), "")
+
+
 def place_new_job(queue: VisibleQueue, own_rows: Sequence[int], keys: Sequence[AccountKey]) -> NewJobPlace | None:
     """own_rows: listed jobs of the user's accounts (keys). None if the priority of a new job isn't known.
 
@@ -38,17 +66,16 @@ def place_new_job(queue: VisibleQueue, own_rows: Sequence[int], keys: Sequence[A
     """
     table = queue.table
     held = held_jobs(queue)
-    ranked = [i for i in own_rows if not np.isnan(table.priority[i]) and not held[i]]
-    model = max(ranked, key=lambda i: (table.submit_us[i], table.number[i]), default=None)
+    model = _newest(queue, [i for i in own_rows if not np.isnan(table.priority[i]) and not held[i]])
     if model is not None:
-        partition, priority = table.partition[model], float(table.priority[model] - _age_part(queue)[model])
+        partition, priority = table.best_partitions(model), float(table.priority[model] - _age_part(queue)[model])
     else:
-        partition = next((name for name, _n in Counter(table.partition).most_common(1)), "")
+        partition = _busiest_partition(queue)
         priority = _usual_priority(queue, partition, keys)
     if np.isnan(priority):
         return None
     rivals = competing_jobs(queue, partition, _BY_ORDER)
-    n_ahead = int((rivals & (table.priority >= priority)).sum())
+    n_ahead = int((rivals & (table.priority_in(partition.split(",")) >= priority)).sum())
     return NewJobPlace(queue.scheduler.name, partition, n_ahead + 1, int(rivals.sum()) + 1)
 
 

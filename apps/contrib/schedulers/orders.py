@@ -9,21 +9,22 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import refuse_reserved
-from apps.contrib.schedulers.models import KNOBS, MOST_WEIGHT, Scheduler, ShareOrder
+from apps.accounts.entry_accounts import refuse_reserved
+from apps.contrib.schedulers.models import KNOBS, MOST_FACTOR_WEIGHT, Scheduler, ShareOrder
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # of a partition or queue, used as an argument of a command
-MOST_PARTITIONS = 200
+MOST_JOB_PARTITIONS = 200
 LIMITS = {
     "snapshot_age_s": (60, 86_400),
     "unmapped_percent": (0, 100),
     "changed_percent": (1, 100),
     "calls_per_s": (1, 1_000),
+    "updates_per_min": (10, 1_000_000),
 }
-_NUMBERS = {"weight": (1, MOST_WEIGHT), "step": (1, MOST_WEIGHT), "every_s": (5, 3_600)}
+_NUMBERS = {"weight": (1, MOST_FACTOR_WEIGHT), "step": (1, MOST_FACTOR_WEIGHT), "every_s": (5, 3_600)}
 _CHOICES = {
     "kind": Scheduler.Kind,
     "reach": Scheduler.Reach,
@@ -32,7 +33,7 @@ _CHOICES = {
 }
 SETTINGS = (
     *("kind", "reach", "namespace", "partitions", "subtree", "knob", "weight", "step", "mode", "canary_partition"),
-    *("every_s", "carries", "limits"),
+    *("every_s", "carries", "follows", "limits"),
 )
 
 
@@ -54,18 +55,20 @@ def orders_of(scheduler: Scheduler) -> dict[str, Any]:
         "canary_partition": scheduler.canary_partition or None,
         "every_s": scheduler.every_s,
         "limits": {name: getattr(scheduler, name) for name in LIMITS},
+        "follows": scheduler.follows,
         "paused": scheduler.is_paused,
         "reset_values": scheduler.is_reset_requested,
+        "lists_priorities": True,
+        "takes_queue_state": True,
         "resumes": scheduler.resumes,
         "revision": scheduler.revision,
     }
 
 
-def agent_orders_of(scheduler: Scheduler) -> tuple[dict[str, Any], str]:
-    """Orders with the remaining lines of the open share order, and their version tag."""
+def share_order_of(scheduler: Scheduler) -> tuple[dict[str, Any] | None, str]:
+    """The remaining lines of the open share order, and their part of the version tag of orders."""
     order = _share_order(scheduler)
-    of_shares = "" if order is None else f"-{order['id']}.{len(order['lines'])}"
-    return {**orders_of(scheduler), "share_order": order}, tag_of(scheduler) + of_shares
+    return order, "" if order is None else f"-{order['id']}.{len(order['lines'])}"
 
 
 def _share_order(scheduler: Scheduler) -> dict[str, Any] | None:
@@ -150,8 +153,8 @@ def _namespace(value: Any, _policy: Policy) -> dict[str, Any]:
 def _partitions(value: Any, _policy: Policy) -> dict[str, Any]:
     if value is None:
         return {"partitions": None}
-    if not isinstance(value, list) or not 0 < len(value) <= MOST_PARTITIONS:
-        raise _wrong("partitions", _("Write 1 to %(n)d names, or nothing for all.") % {"n": MOST_PARTITIONS})
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_JOB_PARTITIONS:
+        raise _wrong("partitions", _("Write 1 to %(n)d names, or nothing for all.") % {"n": MOST_JOB_PARTITIONS})
     return {"partitions": list(dict.fromkeys(_name("partitions", partition) for partition in value))}
 
 
@@ -165,6 +168,12 @@ def _subtree(value: Any, policy: Policy) -> dict[str, Any]:
     if i is None:
         raise _wrong("subtree", _("Not found, or not visible to you."))
     return {"subtree_uid": tree.uuid(i) if i else None, "subtree_path": tree.path(i)}
+
+
+def _follows(value: Any, _policy: Policy) -> dict[str, Any]:
+    if type(value) is not bool:
+        raise _wrong("follows", _("True or false."))
+    return {"follows": value}
 
 
 def _limits(value: Any, _policy: Policy) -> dict[str, Any]:
@@ -183,6 +192,7 @@ _OTHERS: dict[str, Callable[[Any, Policy], dict[str, Any]]] = {
     "canary_partition": _canary,
     "subtree": _subtree,
     "limits": _limits,
+    "follows": _follows,
 }
 
 
@@ -194,10 +204,17 @@ def _conflicts(scheduler: Scheduler) -> list[FieldProblem]:
         problems.append(FieldProblem("knob", _("There is: %(names)s.") % {"kind": scheduler.kind, "names": known}))
     if scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode == Scheduler.Mode.CANARY:
         problems.append(FieldProblem("mode", _("Shares have no canary: choose another mode.")))
+    if scheduler.carries == Scheduler.Carries.SHARES and scheduler.kind == Scheduler.Kind.HTCONDOR:
+        problems.append(FieldProblem("carries", _("HTCondor has no shares: send job priorities.")))
     if scheduler.step > scheduler.weight:
         problems.append(FieldProblem("step", _("The step is larger than the weight: nothing would ever be sent.")))
+    if scheduler.follows and scheduler.kind != Scheduler.Kind.SLURM:
+        problems.append(FieldProblem("follows", _("Only accounts and users of Slurm are followed.")))
+    of_limits = scheduler.carries == Scheduler.Carries.LIMITS
+    if of_limits and scheduler.kind != Scheduler.Kind.SLURM:
+        problems.append(FieldProblem("carries", _("Only Slurm has limits of accounts.")))
     canary = scheduler.canary_partition
-    if scheduler.mode == Scheduler.Mode.CANARY and not canary:
+    if scheduler.mode == Scheduler.Mode.CANARY and not canary and not of_limits:
         problems.append(FieldProblem("canary_partition", _("Canary mode needs a partition.")))
     if canary and scheduler.partitions is not None and canary not in scheduler.partitions:
         problems.append(FieldProblem("canary_partition", _("It has to be one of the partitions.")))

@@ -13,7 +13,7 @@ from apps.contrib.schedulers.models import Scheduler, SchedulerValues
 from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
 
-MOST_VALUES = 500_000
+MOST_OWN_VALUES = 500_000
 _TEXTS = ("cluster", "group", "user", "parent")
 _NUMBERS = ("norm_shares", "raw_usage", "effective_usage", "fairshare", "level_fs")
 PARENT = -1.0  # raw shares of a user who competes one level higher (Slurm's "parent")
@@ -45,8 +45,8 @@ def read_values(rows: Any) -> list[OwnValue]:
     Raises:
         Malformed: the first invalid field.
     """
-    if not isinstance(rows, list) or len(rows) > MOST_VALUES:
-        raise _wrong("values", f"must be a list of at most {MOST_VALUES:,} rows")
+    if not isinstance(rows, list) or len(rows) > MOST_OWN_VALUES:
+        raise _wrong("values", f"must be a list of at most {MOST_OWN_VALUES:,} rows")
     return [_read(row, f"values[{i}]") for i, row in enumerate(rows)]
 
 

@@ -16,6 +16,7 @@ from apps.accounts.models import Account, Token
 from apps.accounts.selectors import list_accounts_of
 from apps.contrib.schedulers.new_job import NewJobPlace
 from apps.contrib.schedulers.rank_use import RankUse
+from apps.explain.job_starts import JobStart
 from apps.policies.selectors import get_policy
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
@@ -47,6 +48,7 @@ class WaitingJob:
     is_held: Annotated[bool, "Held by its user, an administrator or a dependency"] = False
     held_by: Annotated[str, "Why it waits, in a word or two; empty: not known"] = ""
     rank_use: Annotated[RankUse | None, "Whether its scheduler orders it by the policy's rank; null: not known"] = None
+    start: Annotated[JobStart | None, "When it starts, with a probability; null: not known"] = None
 
     @property
     def is_listed(self) -> bool:

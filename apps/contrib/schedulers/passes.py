@@ -13,10 +13,15 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.clock_watch import believed
 from apps.contrib.schedulers.agreement import store_agreement
-from apps.contrib.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
+from apps.contrib.schedulers.going_back import remember_lines
+from apps.contrib.schedulers.limit_reports import store_limits
+from apps.contrib.schedulers.models import AgentPass, Agreement, QueueListing, RunningListing, Scheduler
 from apps.contrib.schedulers.own_values import read_values, store_values
 from apps.contrib.schedulers.permissions import find_scheduler, require_agent
-from apps.contrib.schedulers.queue_table import pack_queue, read_queue
+from apps.contrib.schedulers.queue_changes import announce, is_followed
+from apps.contrib.schedulers.queue_state import load_queue_state, state_of
+from apps.contrib.schedulers.queue_table import QueueTable, pack_queue, read_queue
+from apps.contrib.schedulers.running_table import RunningTable, pack_running, read_running
 from apps.contrib.schedulers.selectors import newest_pass
 from apps.contrib.schedulers.share_listing import read_listing
 from apps.contrib.schedulers.share_reports import store_outcomes, store_restored, store_shares
@@ -45,6 +50,7 @@ def record_pass(
     if max(report["started_at"], report["ended_at"]) > at + _AHEAD:
         raise Invalid("The pass ended in the future: correct the clock of the agent’s host.", code="clock_ahead")
     queue = None if report.get("queue") is None else read_queue(report["queue"])
+    running = None if report.get("queue_state") is None else read_running(report["queue_state"])
     values = None if report.get("values") is None else read_values(report["values"])
     shares = None if report.get("shares") is None else read_listing(report["shares"])
     with transaction.atomic():
@@ -61,21 +67,37 @@ def record_pass(
         taken_at = report["started_at"]
         is_newest = last is None or last.started_at <= taken_at
         if queue is not None and is_newest:
-            data, digest = pack_queue(queue)
-            listing = {"taken_at": taken_at, "n_jobs": len(queue), "data": data, "digest": digest}
-            QueueListing.objects.update_or_create(scheduler=scheduler, defaults=listing)
+            _store_queue(scheduler, queue, running, taken_at)
         if values is not None and is_newest:
             store_values(scheduler, values, taken_at)
             store_agreement(scheduler, values, taken_at)
         if report.get("checks") is not None and is_newest:
             scheduler.checks, scheduler.checked_at = report["checks"], taken_at
-            scheduler.save(update_fields=["checks", "checked_at"])
+            remember_lines(scheduler, report["checks"], taken_at)
+            scheduler.save(update_fields=["checks", "checked_at", "former_lines"])
         were_set = store_outcomes(scheduler, report.get("share_order"), at, actor)
         were_set |= store_restored(scheduler, report.get("restored_shares") or [], at, actor)
         store_shares(scheduler, shares if is_newest else None, were_set, taken_at)
+        of_limits = report.get("account_limits"), report.get("restored_limits") or []
+        store_limits(scheduler, *of_limits, taken_at, at, actor, is_newest=is_newest)
         if is_newest:
             _log_change(scheduler, last, stored, at, actor)
     return scheduler, stored
+
+
+def _store_queue(scheduler: Scheduler, queue: QueueTable, running: RunningTable | None, taken_at: datetime) -> None:
+    before = load_queue_state(scheduler) if is_followed() else None
+    data, digest = pack_queue(queue)
+    listing = {"taken_at": taken_at, "n_jobs": len(queue), "data": data, "digest": digest}
+    QueueListing.objects.update_or_create(scheduler=scheduler, defaults=listing)
+    if running is None:  # of an agent that lists none: those of an earlier one would be out of date
+        RunningListing.objects.filter(scheduler=scheduler).delete()
+    else:
+        data, digest = pack_running(running)
+        listing = {"taken_at": taken_at, "n_jobs": len(running), "data": data, "digest": digest}
+        RunningListing.objects.update_or_create(scheduler=scheduler, defaults=listing)
+    if is_followed():
+        announce(scheduler, before, state_of(queue, running, taken_at))
 
 
 def _store_pass(scheduler: Scheduler, report: Mapping[str, Any], body_sha256: str, at: datetime) -> AgentPass:

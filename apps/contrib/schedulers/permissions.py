@@ -22,7 +22,7 @@ def may_read(scheduler: Scheduler, actor: Actor, at: datetime) -> bool:
     agent.
     """
     has_scope = any(actor.has_scope(scope) for scope in (READ, WRITE, AGENT))
-    return has_scope and manages(scheduler.policy, actor, at)
+    return has_scope and actor.reaches_scheduler(scheduler.name) and manages(scheduler.policy, actor, at)
 
 
 def require_read(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
@@ -55,13 +55,19 @@ def require_agent(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
     """Check that the actor may act as the scheduler's agent.
 
     Raises:
-        NotFound: the actor doesn't manage the policy.
+        NotFound: the actor doesn't manage the policy, or the token is bound to another scheduler.
         NotAllowed: the token lacks the scope.
     """
-    if not manages(scheduler.policy, actor, at):
+    if not (actor.reaches_scheduler(scheduler.name) and manages(scheduler.policy, actor, at)):
         raise no_scheduler(scheduler.name)
     if not actor.has_scope(AGENT):
         raise NotAllowed(f"This token lacks the scope {AGENT}: create one with it.", code="scope_missing")
+
+
+def require_reach(name: str, actor: Actor) -> None:
+    """Raise NotFound for a token that is bound to another scheduler, whatever its scopes are."""
+    if not actor.reaches_scheduler(name):
+        raise no_scheduler(name)
 
 
 def find_scheduler(name: str) -> Scheduler:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
+from uuid import UUID
 
-from apps.contrib.schedulers.models import Scheduler
+from django.db.models import Exists, OuterRef
+
+from apps.contrib.schedulers.models import AgentPass, Scheduler
 from apps.contrib.schedulers.selectors import VisibleQueue
 from apps.explain.my_priority import MyPriority
+from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences import Message, build_message
 
 RankUse = Literal["used", "paused", "shares", "unused"]
@@ -18,7 +22,7 @@ def is_in_subtree(queue: VisibleQueue, entry: int) -> bool:
     uid, snapshot = queue.scheduler.subtree_uid, queue.snapshot
     if uid is None or snapshot is None or entry < 0:
         return True
-    return snapshot.tree.index_of_uid(uid) in snapshot.tree.ancestors(entry)
+    return snapshot.tree.index_of_uid(uid) in (*snapshot.tree.ancestors(entry), entry)
 
 
 def use_of_rank(scheduler: Scheduler, partition: str | None = None, *, is_inside: bool = True) -> RankUse:
@@ -26,6 +30,8 @@ def use_of_rank(scheduler: Scheduler, partition: str | None = None, *, is_inside
 
     is_inside: the job's entry is in the part of the policy whose values the scheduler gets.
     """
+    if scheduler.carries == Scheduler.Carries.LIMITS:
+        return "unused"
     if scheduler.is_reset_requested or scheduler.mode in (Scheduler.Mode.OFF, Scheduler.Mode.SHADOW):
         return "unused"
     if scheduler.carries == Scheduler.Carries.SHARES:
@@ -46,6 +52,8 @@ def rank_use_message(scheduler: Scheduler, partition: str | None = None, *, is_i
         return build_message(f"use.{use}", **facts)
     if use == "used":
         return build_message("use.partitions", **facts, partitions=chosen) if partition is None and chosen else None
+    if scheduler.carries == Scheduler.Carries.LIMITS:
+        return build_message("use.limits", **facts)
     if scheduler.is_reset_requested:
         return build_message("use.reset", **facts)
     if scheduler.mode in (Scheduler.Mode.OFF, Scheduler.Mode.SHADOW):
@@ -56,14 +64,41 @@ def rank_use_message(scheduler: Scheduler, partition: str | None = None, *, is_i
 
 
 def rank_use_messages(queues: Sequence[VisibleQueue], priority: MyPriority) -> Iterator[Message]:
-    """Of the schedulers in which an account runs, by name."""
+    """Of the schedulers in which an account runs, by name, but those that get limits alone: they may be beside one of
+    the same cluster that gets ranks.
+    """
     for queue in sorted(queues, key=lambda queue: queue.scheduler.name):
-        entry = -1
+        if queue.scheduler.carries == Scheduler.Carries.LIMITS:
+            continue
+        entry = None
         if queue.snapshot is not None and priority.walk:
-            entry = queue.snapshot.tree.index_of_uid(priority.walk[-1].uid) or -1
-        message = rank_use_message(queue.scheduler, is_inside=is_in_subtree(queue, entry))
+            entry = queue.snapshot.tree.index_of_uid(priority.walk[-1].uid)
+        message = rank_use_message(queue.scheduler, is_inside=is_in_subtree(queue, -1 if entry is None else entry))
         if message is not None:
             yield message
+
+
+def rank_use_in_policy(policy_slug: str, uid: UUID | None = None) -> list[Message]:
+    """Of all schedulers of a policy whose agent has reported, but as `rank_use_messages`, by name. uid: of an entry of
+    its tree; None: of any.
+    """
+    reported = AgentPass.objects.filter(scheduler=OuterRef("pk"))
+    schedulers = Scheduler.objects.filter(Exists(reported), policy__slug=policy_slug).select_related("policy")
+    schedulers = schedulers.exclude(carries=Scheduler.Carries.LIMITS)
+    messages = []
+    for scheduler in schedulers.order_by("name"):
+        message = rank_use_message(scheduler, is_inside=_is_below(scheduler, uid))
+        messages += [] if message is None else [message]
+    return messages
+
+
+def _is_below(scheduler: Scheduler, uid: UUID | None) -> bool:
+    """Whether the scheduler gets values of an entry, or of some below it; also if the tree doesn't have it."""
+    if scheduler.subtree_uid is None or uid is None:
+        return True
+    tree = load_tree(scheduler.policy)
+    at, top = tree.index_of_uid(uid), tree.index_of_uid(scheduler.subtree_uid)
+    return at is None or top in (*tree.ancestors(at), at) or (top is not None and at in tree.ancestors(top))
 
 
 def _partitions(scheduler: Scheduler) -> set[str] | None:

@@ -26,6 +26,10 @@ REQUESTS: dict[str, Any] = {
         "mode": "on",
         "jobs": {"pending": 48, "mapped": 48, "unmapped": 0, "due": 5, "sent": 5, "failed": 0, "calls": 1},
     },
+    "change_scheduler_limits": {"tag": "4f2a9c1b7d3e5a60", "accounts": ["ocean", "polar"], "percent_a_day": 20},
+    "request_scheduler_limits": {"tag": "4f2a9c1b7d3e5a60"},
+    "approve_scheduler_limits": {"tag": "4f2a9c1b7d3e5a60"},
     "order_scheduler_shares": {"tag": "2026-03-01T12:00:00Z", "put_back": [{"group": "ocean", "user": ""}]},
+    "follow_scheduler": {"dry_run": True},
     "take_over_scheduler_shares": {"tag": "2026-03-01T12:00:00Z", "lines": [{"group": "ocean", "user": "alice"}]},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, SEED, Member
 from apps.cli.sample.site import SampleSite
 from apps.contrib.schedulers.passes import record_pass
+from apps.contrib.schedulers.sample_queue import Name, SampleJob, queue_state_at, sample_jobs, waiting_at
 from apps.contrib.schedulers.services import connect_scheduler
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
@@ -20,9 +21,9 @@ from apps.priorities.serving.lookup import AccountQuery
 NAME = "umea"
 _WEIGHT = 100_000
 _JOBS = 48
-_PASSES = 15  # that list the queue and Slurm's values
+_PASSES = 15  # that list Slurm's values
 _BETWEEN = timedelta(hours=12)
-_HOURS = 24  # of which every hour has a pass
+_HOURS = 60  # of which every hour has a pass, so that promises of starts have a record
 _LATE_HOUR = 11  # before the last, whose pass froze
 _LATE_S = 1_320.0
 _NOISE = 0.08  # standard deviation of Slurm's factors around ours
@@ -39,7 +40,7 @@ _CHECKS = [
 
 
 def connect_shadow(site: SampleSite) -> None:
-    """Connect a scheduler in shadow mode with passes of one week, the last a few seconds ago, and of a day every hour.
+    """Connect a scheduler in shadow mode with passes of a week, the last a few seconds ago, and hourly ones of 60 h.
 
     Slurm's values approach ours from pass to pass, as while its mapping of accounts is being corrected.
     """
@@ -49,35 +50,40 @@ def connect_shadow(site: SampleSite) -> None:
     connect_scheduler(policy_slug=POLICY_SLUG, name=NAME, settings=settings, at=begun_at, actor=COMMAND)
     rng = random.Random(SEED + 7)
     factors = _factors(site.grid.members)
+    jobs = _jobs(factors, begun_at, at)
+    before_at = begun_at
     for n_left in reversed(range(_PASSES)):
         passed_at = at - n_left * _BETWEEN
-        queue, values = _queue(rng, factors, passed_at), _values(rng, factors, _NOISE * (1 + n_left / 4))
-        _record(_report(n_left, queue, values, passed_at), passed_at)
+        report = _report(n_left, _queue(rng, jobs, factors, passed_at), passed_at)
+        report |= {"queue_state": queue_state_at(jobs, before_at, passed_at)}
+        _record(report | {"values": _values(rng, factors, _NOISE * (1 + n_left / 4)), "checks": _CHECKS}, passed_at)
+        before_at = passed_at
         hours = int(_BETWEEN / timedelta(hours=1))
         for hours_left in reversed(range((n_left - 1) * hours + 1, n_left * hours)):
             if hours_left < _HOURS:
                 passed_at = at - timedelta(hours=hours_left)
-                _record(_hourly_report(hours_left, passed_at), passed_at)
+                state = {"queue_state": queue_state_at(jobs, before_at, passed_at)}
+                _record(_hourly_report(hours_left, jobs, factors, passed_at) | state, passed_at)
+                before_at = passed_at
 
 
 def _record(report: dict[str, Any], at: datetime) -> None:
     record_pass(name=NAME, report=report, body_sha256=f"{report['pass'].int:064x}", at=at, actor=COMMAND)
 
 
-def _hourly_report(hours_left: int, at: datetime) -> dict[str, Any]:
-    """A pass between those that list the queue; one found the priorities too old."""
+def _hourly_report(
+    hours_left: int, jobs: Sequence[SampleJob], factors: Mapping[Name, float], at: datetime
+) -> dict[str, Any]:
+    """A pass between those that list values; one found the priorities too old."""
     rng = random.Random(SEED + hours_left)
-    report = _report(_PASSES + hours_left, (), (), at) | {"queue": None, "values": None, "checks": None}
-    report["jobs"] |= dict.fromkeys(("pending", "mapped", "due"), _JOBS)
+    report = _report(_PASSES + hours_left, _queue(rng, jobs, factors, at), at)
     if hours_left != _LATE_HOUR:
         return report | {"snapshot_age_s": round(rng.uniform(20, 280), 1)}
-    detail = f"The snapshot is {_LATE_S:.0f} s old, and the limit 900 s."
+    detail = f"The snapshot is {_LATE_S / 60:.0f} min old; limit 15 min."
     return report | {"snapshot_age_s": _LATE_S, "frozen": {"code": "snapshot_too_old", "detail": detail}}
 
 
-def _report(
-    number: int, queue: Sequence[dict[str, Any]], values: Sequence[dict[str, Any]], at: datetime
-) -> dict[str, Any]:
+def _report(number: int, queue: Sequence[dict[str, Any]], at: datetime) -> dict[str, Any]:
     n_jobs = len(queue)
     return {
         "pass": UUID(int=SEED + number),
@@ -100,12 +106,12 @@ def _report(
             "calls": 0,
         },
         "queue": queue,
-        "values": values,
-        "checks": _CHECKS,
+        "values": None,
+        "checks": None,
     }
 
 
-def _factors(members: Sequence[Member]) -> dict[tuple[str, str], float]:
+def _factors(members: Sequence[Member]) -> dict[Name, float]:
     """Factors by (user, group) in the newest snapshot, for accounts with an entry."""
     newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
     snapshot = store.load_stored(POLICY_SLUG, newest.pk)
@@ -118,16 +124,22 @@ def _factors(members: Sequence[Member]) -> dict[tuple[str, str], float]:
     return factors
 
 
-def _queue(rng: random.Random, factors: dict[tuple[str, str], float], at: datetime) -> list[dict[str, Any]]:
+def _jobs(factors: Mapping[Name, float], begun_at: datetime, at: datetime) -> list[SampleJob]:
+    rng = random.Random(SEED + 8)
+    others = sorted(factors)
     names = [name for name in _KIMBERG if name in factors]
-    names += rng.choices(sorted(factors), k=_JOBS - len(names))
-    return [_job(rng, 33_700 + number, name, factors[name], at) for number, name in enumerate(names)]
+    return sample_jobs(rng, names + rng.choices(others, k=_JOBS - len(names)), others, begun_at, at)
 
 
-def _job(rng: random.Random, number: int, name: tuple[str, str], factor: float, at: datetime) -> dict[str, Any]:
-    waited_s = int(rng.expovariate(1 / 20_000))
+def _queue(
+    rng: random.Random, jobs: Sequence[SampleJob], factors: Mapping[Name, float], at: datetime
+) -> list[dict[str, Any]]:
+    return [_listed(rng, job, factors[job.name], at) for job in waiting_at(jobs, at)]
+
+
+def _listed(rng: random.Random, job: SampleJob, factor: float, at: datetime) -> dict[str, Any]:
     terms = {
-        "age": min(waited_s // 60, 10_000),
+        "age": min((at - job.submit_at) // timedelta(minutes=1), 10_000),
         "assoc": 0,
         "fairshare": round(_WEIGHT * _own(rng, factor)),
         "jobsize": rng.randrange(200),
@@ -137,14 +149,15 @@ def _job(rng: random.Random, number: int, name: tuple[str, str], factor: float, 
         "nice": 0,
     }
     return {
-        "job": str(number),
+        "job": str(job.number),
         "array_task": None,
-        "user": name[0],
-        "group": name[1],
-        "partition": rng.choice(("batch", "batch", "long")),
+        "user": job.name[0],
+        "group": job.name[1],
+        "partition": job.partition,
         "qos": "normal",
-        "cpus": rng.choice((1, 8, 16, 64, 128)),
-        "submit_at": (at - timedelta(seconds=waited_s)).astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "cpus": job.cpus,
+        "limit_s": job.limit_s,
+        "submit_at": job.submit_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "eligible_at": None,
         "state": "pending",
         "reason": rng.choice(("Priority", "Priority", "Resources")),
@@ -154,7 +167,7 @@ def _job(rng: random.Random, number: int, name: tuple[str, str], factor: float, 
     }
 
 
-def _values(rng: random.Random, factors: dict[tuple[str, str], float], noise: float) -> list[dict[str, Any]]:
+def _values(rng: random.Random, factors: Mapping[Name, float], noise: float) -> list[dict[str, Any]]:
     return [
         {
             "cluster": NAME,

@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from django.db.models import QuerySet, Sum
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.contrib.schedulers.agreement import entries_of
+from apps.contrib.schedulers.limit_orders import limit_order_of, order_tag
 from apps.contrib.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues, ShareOrder
-from apps.contrib.schedulers.orders import agent_orders_of
+from apps.contrib.schedulers.orders import orders_of, share_order_of, tag_of
 from apps.contrib.schedulers.own_values import load_values
 from apps.contrib.schedulers.permissions import (
     READ,
@@ -23,13 +24,14 @@ from apps.contrib.schedulers.permissions import (
     may_read,
     no_scheduler,
     require_agent,
+    require_reach,
     require_read,
 )
-from apps.contrib.schedulers.queue_table import STATES, TERMS, JobState, QueueTable, Term, instant_of, load_queue
+from apps.contrib.schedulers.queue_table import STATES, TERMS, JobState, QueueTable, Term, load_queue
 from apps.contrib.schedulers.records import AgreementDays, AgreementPoint
 from apps.contrib.schedulers.shadow_differences import Comparison, Ours, compare
 from apps.contrib.schedulers.share_difference import ShareDifference, compare_shares
-from apps.contrib.schedulers.share_listing import Listing, load_listing
+from apps.contrib.schedulers.share_listing import ListedShares, load_listing
 from apps.core.errors import NotFound, Unavailable
 from apps.mapping.permissions import own_keys
 from apps.policies.access.managers import manages
@@ -41,10 +43,14 @@ from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery, Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import readable_now, visible_in
+from apps.usage.parsers.base import instant
 
 SILENT_INTERVALS = 3
 State = Literal["off", "new", "silent", "frozen", "resetting", "reset", "paused", "failing", "running"]
-MOST_LISTED = 1_000
+MOST_LISTED_JOBS = 1_000
+MOST_HISTORY_POINTS = 2_000
+_AGREEMENT_AGE = timedelta(days=1)
+MOST_ORDERS = 100
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,10 @@ def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any]
     scheduler = find_scheduler(name)
     require_agent(scheduler, actor, at)
     _refuse_archived(scheduler, actor)
-    return agent_orders_of(scheduler)
+    share_order, of_shares = share_order_of(scheduler)
+    limit_order = limit_order_of(scheduler, at)
+    orders = {**orders_of(scheduler), "share_order": share_order, "limit_order": limit_order}
+    return orders, tag_of(scheduler) + of_shares + order_tag(limit_order)
 
 
 def list_passes(*, name: str, at: datetime, actor: Actor, before_id: int | None = None, limit: int) -> list[AgentPass]:
@@ -166,6 +175,11 @@ class QueuedJob:
     value: Annotated[float | None, "Computed by the agent"]
     entry: Annotated[str, "Path; empty while unmapped"]
 
+    @property
+    def number(self) -> str:
+        """With the tasks that are listed together: `12_4-9`."""
+        return f"{self.job}_{self.array_task}" if self.array_task else self.job
+
 
 @dataclass(frozen=True, eq=False)
 class VisibleQueue:
@@ -191,8 +205,8 @@ class VisibleQueue:
             partition=table.partition[i],
             qos=table.qos[i],
             cpus=number_or_none(table.cpus[i]),
-            submit_at=instant_of(int(table.submit_us[i])),
-            eligible_at=instant_of(int(table.eligible_us[i])),
+            submit_at=instant(int(table.submit_us[i])),
+            eligible_at=instant(int(table.eligible_us[i])),
             state=STATES[int(table.state[i])],
             reason=table.reason[i],
             priority=number_or_none(table.priority[i]),
@@ -227,12 +241,7 @@ def list_queue(
     if partition:
         chosen &= np.array([job_partition == partition for job_partition in queue.table.partition], np.bool_)
     rows = np.flatnonzero(chosen)
-    return queue, rows[rows > after][: min(limit, MOST_LISTED)].tolist()
-
-
-def has_queue(policy_slug: str) -> bool:
-    """Whether a scheduler of the policy has listed its waiting jobs; not confidential for readers of the policy."""
-    return QueueListing.objects.filter(scheduler__policy__slug=policy_slug).exists()
+    return queue, rows[rows > after][: min(limit, MOST_LISTED_JOBS)].tolist()
 
 
 def count_listed_jobs(visitor: Any) -> int:
@@ -254,8 +263,9 @@ def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQu
     of unmapped accounts are visible to managers of the policy and to the owner of the account.
 
     Raises:
-        NotFound: the actor may see no entry of the policy.
+        NotFound: the actor may see no entry of the policy, or the token is bound to another scheduler.
     """
+    require_reach(scheduler.name, actor)
     scope = READ if actor.has_scope(READ) else Token.Scope.SELF_READ.value
     policy = get_policy(slug=scheduler.policy.slug, actor=actor, scope=scope)
     rules = manages(policy, actor, at) and actor.has_scope(READ)
@@ -334,9 +344,6 @@ def _refuse_archived(scheduler: Scheduler, actor: Actor) -> None:
     get_policy(slug=scheduler.policy.slug, actor=actor, scope=scope)
 
 
-MOST_POINTS = 2_000
-
-
 @dataclass(frozen=True)
 class Shadow:
     """Result of shadow mode. comparison: None if the agent has not listed values, or without a snapshot."""
@@ -367,9 +374,6 @@ def get_shadow(*, name: str, at: datetime, actor: Actor) -> Shadow:
     return Shadow(scheduler, taken_at, compare(rows, ours, entries_of(rows, snapshot, scheduler.namespace)))
 
 
-_AGREEMENT_AGE = timedelta(days=1)
-
-
 def newest_tau(scheduler: Scheduler, at: datetime) -> float | None:
     """Kendall's tau of the newest agreement of the last day; None without one, or undefined."""
     recent = Agreement.objects.filter(scheduler=scheduler, at__gt=at - _AGREEMENT_AGE).order_by("-at")
@@ -382,7 +386,7 @@ def list_agreement(*, name: str, n_days: int, at: datetime, actor: Actor) -> Agr
     scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
     agreements = Agreement.objects.filter(scheduler=scheduler, at__gt=at - timedelta(days=n_days)).order_by("at")
     rows = list(agreements.values_list("at", "compared", "kendall", "spearman", "top_overlap"))
-    step = -(-len(rows) // MOST_POINTS) or 1
+    step = -(-len(rows) // MOST_HISTORY_POINTS) or 1
     points = [AgreementPoint(*row) for row in rows[::-1][::step][::-1]]
     return AgreementDays(scheduler.name, scheduler.policy.slug, points)
 
@@ -392,9 +396,6 @@ def list_partitions(scheduler: Scheduler) -> list[str]:
     table = load_queue(scheduler.pk)
     listed = {partition for names in (table.partition if table else ()) for partition in names.split(",") if partition}
     return sorted(listed | set(scheduler.partitions or ()))
-
-
-MOST_ORDERS = 100
 
 
 def get_share_difference(*, name: str, at: datetime, actor: Actor) -> ShareDifference | None:
@@ -408,7 +409,7 @@ def difference_of(scheduler: Scheduler) -> ShareDifference | None:
     return None if listing is None else difference_with(scheduler, listing)
 
 
-def difference_with(scheduler: Scheduler, listing: Listing) -> ShareDifference:
+def difference_with(scheduler: Scheduler, listing: ListedShares) -> ShareDifference:
     tree = load_tree(scheduler.policy)
     within = None
     if scheduler.subtree_uid is not None:

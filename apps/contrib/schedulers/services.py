@@ -12,10 +12,19 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import log_refusals
+from apps.accounts.services import revoke_tokens_of_scheduler
+from apps.contrib.schedulers.limit_approval import require_approval
 from apps.contrib.schedulers.models import KNOBS, Scheduler
 from apps.contrib.schedulers.orders import NAME, SETTINGS, apply, orders_of, tag_of
 from apps.contrib.schedulers.own_values import OwnValue, store_values
-from apps.contrib.schedulers.permissions import WRITE, find_scheduler, no_scheduler, require_manage, require_read
+from apps.contrib.schedulers.permissions import (
+    WRITE,
+    find_scheduler,
+    no_scheduler,
+    require_manage,
+    require_reach,
+    require_read,
+)
 from apps.contrib.schedulers.selectors import newest_pass
 from apps.core.errors import Conflict, FieldProblem, Invalid, Stale
 from apps.policies.changesets.change_sets import require_reason
@@ -35,18 +44,22 @@ def connect_scheduler(
     actor: Actor,
     values: Sequence[OwnValue] = (),
     values_at: datetime | None = None,
+    former_lines: Mapping[str, Any] | None = None,
 ) -> Scheduler:
     """Connect a scheduler to a policy, in mode off by default. Its agent needs a token.
 
     values: shares and usage that it listed at `values_at`, which are compared until its agent reports newer ones.
+    former_lines: lines of its configuration as they are now, as in Scheduler.
 
     Raises:
         Invalid: invalid settings, with the problem of each field.
         Conflict: a scheduler has this name (`scheduler_exists`), or there are too many.
+        NotFound: the token is bound to another scheduler.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with refusals_of("scheduler.connected", actor, at, policy_slug, name), transaction.atomic():
         require_manage(policy, actor, at)
+        require_reach(name, actor)
         policy = lock_policy(policy.pk)
         _refuse_name(name)
         if Scheduler.objects.filter(name=name).exists():
@@ -57,7 +70,11 @@ def connect_scheduler(
         kind = settings.get("kind", Scheduler.Kind.SLURM)
         first = KNOBS[kind][0] if kind in KNOBS else ""
         scheduler = Scheduler(name=name, policy=policy, knob=first, kind=kind, created_at=at, changed_at=at)
+        scheduler.former_lines = dict(former_lines or {})
         apply(scheduler, settings)
+        if _sends_limits(scheduler):
+            message = _("Begin in shadow mode: the owner names accounts, and a second person approves them.")
+            raise Conflict(message, code="second_person_needed", fields=[FieldProblem("mode", message)])
         scheduler.save()
         log("scheduler.connected", scheduler, at, actor, settings=_settings_of(scheduler))
         if values and values_at is not None:
@@ -80,12 +97,15 @@ def change_scheduler(
         if tag != tag_of(scheduler):
             raise Stale(_("Another person changed this first"))
         before = _settings_of(scheduler)
+        was_sending = _sends_limits(scheduler)
         switches = {key: settings[key] for key in ("paused", "reset_values") if key in settings}
         apply(scheduler, {key: value for key, value in settings.items() if key not in switches})
         for key, value in switches.items():
             if not isinstance(value, bool):
                 raise Invalid(f"{key}: true or false", fields=[FieldProblem(key, _("Write true or false."))])
         _set_switches(scheduler, **switches)
+        if _sends_limits(scheduler) and (not was_sending or scheduler.mode != before["mode"]):
+            require_approval(scheduler)
         _save_changes(scheduler, "scheduler.changed", before, at, actor, reason)
     return scheduler
 
@@ -106,8 +126,8 @@ def request_reset(*, name: str, at: datetime, actor: Actor) -> Scheduler:
 
 
 def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: Actor) -> None:
-    """Delete a scheduler with its passes, queue and values. Values set by its agent stay in the scheduler: reset them
-    first.
+    """Delete a scheduler with its passes, queue and values, and revoke its agent's tokens. Values set by its agent stay
+    in the scheduler: reset them first.
 
     Raises:
         Stale: it changed since.
@@ -118,7 +138,13 @@ def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: A
         if tag != tag_of(scheduler):
             raise Stale(_("Another person changed this first"))
         log("scheduler.removed", scheduler, at, actor, reason=require_reason(reason))
+        revoke_tokens_of_scheduler(name=scheduler.name, at=at, actor=actor)
         scheduler.delete()
+
+
+def _sends_limits(scheduler: Scheduler) -> bool:
+    is_switched_on = scheduler.mode in (Scheduler.Mode.CANARY, Scheduler.Mode.ON)
+    return is_switched_on and scheduler.carries == Scheduler.Carries.LIMITS
 
 
 def find_to_change(name: str, actor: Actor, at: datetime) -> Scheduler:

@@ -1,4 +1,4 @@
-"""Explain why the scheduler's numbers and ours differ: by usage, tree, algorithm or rounding. Pure functions.
+"""Explain why the scheduler's numbers and ours differ: usage, tree, algorithm, restart, rounding. Pure functions.
 
 The difference is split by three computations, which replace one input at a time:
 
@@ -7,7 +7,9 @@ The difference is split by three computations, which replace one input at a time
     with_tree      our algorithm, their tree, their usage
     theirs         as listed by the scheduler
 
-so that usage + tree + rule is exactly the difference. The reason is the largest part.
+so that usage + tree + rule is exactly the difference. A reason is stated only where it predicts the scheduler's number
+within 1 % of the difference: what is computed with that input replaced, or otherwise as the reason says. Else the
+difference is unexplained.
 
 Also builds the scheduler's own tree from its rows.
 """
@@ -24,18 +26,22 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.contrib.schedulers.own_values import PARENT, OwnValue
-from apps.engine.algorithms import compute
+from apps.engine.algorithms import compute, read_algorithm
 from apps.engine.errors import BadTree, EngineError
 from apps.engine.tree import FairshareTree
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Reason = Literal["none", "rounding", "usage", "tree", "rule"]
+Reason = Literal["none", "rounding", "usage", "tree", "both", "restart", "rule", "unexplained"]
 Scale = Literal["factor", "position"]
-REASONS: tuple[Reason, ...] = ("usage", "tree", "rule", "rounding", "none")
+REASONS: tuple[Reason, ...] = ("usage", "tree", "both", "restart", "rule", "unexplained", "rounding", "none")
 PRINTED = 1e-6  # sshare prints six decimals
+PROVED = 0.01  # of a difference, by which a prediction may miss it
+_BY_EFFECTIVE_USAGE = ("slurm-classic", "slurm-depth-oblivious")
+_SLURMS = ("slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious")
 _SUM = 1e-9  # tolerance for sums of doubles
+ROOT = "root"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +125,7 @@ def compare(rows: Sequence[OwnValue], ours: Ours, entry_of_row: Sequence[int]) -
         factors = _factors(their_tree.tree, their_tree.own_usage, ours.algorithm)
         with_tree = None if factors is None else factors[their_tree.entry_of_row[at]]
     scale: Scale = "factor" if str(ours.algorithm.get("name", "")).startswith("slurm-") else "position"
+    predicted = {} if their_tree is None else _predicted(rows, ours, their_tree)
     parts = split_difference(
         ours.factor[entry[at]],
         None if with_usage is None else with_usage[entry[at]],
@@ -126,6 +133,7 @@ def compare(rows: Sequence[OwnValue], ours: Ours, entry_of_row: Sequence[int]) -
         scheduler_factor[at],
         same_usage=bool(np.all(np.abs(ours.usage[entry[at]] - own[at]) < 1.0 + _SUM * own[at])),
         scale=scale,
+        predicted={reason: factors[at] for reason, factors in predicted.items()},
     )
     differences = [
         Difference(
@@ -175,28 +183,76 @@ class Parts:
 
 
 def split_difference(
-    ours: F8, with_usage: F8 | None, with_tree: F8 | None, scheduler_values: F8, *, same_usage: bool, scale: Scale
+    ours: F8,
+    with_usage: F8 | None,
+    with_tree: F8 | None,
+    scheduler_values: F8,
+    *,
+    same_usage: bool,
+    scale: Scale,
+    predicted: Mapping[Reason, F8] | None = None,
 ) -> Parts:
     """Split differences of factors (m,) into parts, from the four computations; None for one that is not possible.
 
     same_usage: usage differs by less than one unit, so that its effect is rounding. The part of an impossible
-    computation goes to the next one: a tree that our algorithm rejects is a matter of the algorithm (`rule`).
+    computation goes to the next one. predicted: factors (m,) of the scheduler by further reasons, the likeliest first.
     """
     first = ours if with_usage is None else with_usage
     steps = [ours, first, first if with_tree is None else with_tree, scheduler_values]
+    others = dict(predicted or {})
     if scale == "position":
         steps = [_positions(step) for step in steps]
+        others = {reason: _positions(factors) for reason, factors in others.items()}
     by_usage, by_tree, by_rule = (before - after for before, after in pairwise(steps))
     whole = steps[0] - steps[3]
-    parts = np.abs(np.stack([by_usage, by_tree, by_rule]))
-    names: tuple[Reason, ...] = ("rounding" if same_usage else "usage", "tree", "rule")
-    is_small = np.abs(whole) <= (PRINTED if scale == "factor" else _SUM)
-    largest = np.argmax(parts, axis=0) if len(whole) else np.zeros(0, np.int64)
-    reasons: list[Reason] = [
-        ("none" if value == 0 else "rounding") if small else names[index]
-        for value, small, index in zip(whole.tolist(), is_small.tolist(), largest.tolist(), strict=True)
-    ]
+    smallest = PRINTED if scale == "factor" else _SUM
+    missed: dict[Reason, F8] = {
+        "rounding" if same_usage else "usage": by_tree + by_rule,
+        "tree": np.abs(by_usage) + np.abs(by_rule),  # usage is replaced before: parts may not cancel each other
+        "both": by_rule,
+        **{reason: factors - steps[3] for reason, factors in others.items()},
+    }
+    most = np.maximum(PROVED * np.abs(whole), smallest)
+    reasons: list[Reason] = ["unexplained"] * len(whole)
+    for reason, miss in reversed(missed.items()):  # the likeliest last, so that it stays
+        for i in np.flatnonzero(np.abs(miss) <= most).tolist():
+            reasons[i] = reason
+    for i in np.flatnonzero(np.abs(whole) <= smallest).tolist():
+        reasons[i] = "none" if whole[i] == 0 else "rounding"
     return Parts(whole, by_usage, by_tree, by_rule, reasons)
+
+
+def _predicted(rows: Sequence[OwnValue], ours: Ours, their_tree: TheirTree) -> dict[Reason, F8]:
+    """The scheduler's factors (rows,) by reasons that aren't parts, the likeliest first; NaN where a row has none.
+
+    rule: the algorithm of Slurm, other than ours, that comes closest to what it lists. restart: what its own
+    EffectvUsage gives, which does not follow its RawUsage from a restart until jobs run.
+    """
+    predicted: dict[Reason, F8] = {}
+    listed = np.array([row.fairshare for row in rows])
+    known = ~np.isnan(listed)
+    others = [
+        factors[their_tree.entry_of_row]
+        for name in _SLURMS
+        if name != ours.algorithm.get("name")
+        and (factors := _factors(their_tree.tree, their_tree.own_usage, read_algorithm(name))) is not None
+    ]
+    if others and known.any():
+        predicted["rule"] = min(others, key=lambda factors: float(np.abs(factors - listed)[known].sum()))
+    if ours.algorithm.get("name") in _BY_EFFECTIVE_USAGE:
+        predicted["restart"] = _from_effective_usage(rows, float(ours.algorithm.get("damping_factor", 1.0)))
+    return predicted
+
+
+def _from_effective_usage(rows: Sequence[OwnValue], dampening: float) -> F8:
+    """2^(−EffectvUsage / NormShares / dampening), Slurm's last step without Fair Tree; 0 without shares.
+
+    Source: priority_p_calc_fs_factor of plugins/priority/multifactor.
+    """
+    used, shares = (np.array([getattr(row, name) for row in rows]) for name in ("effective_usage", "norm_shares"))
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        factors: F8 = np.where(shares > 0, np.exp2(-used / shares / dampening), np.where(shares == 0, 0.0, np.nan))
+    return factors
 
 
 def _positions(factor: F8) -> F8:
@@ -208,9 +264,6 @@ def _positions(factor: F8) -> F8:
     last = np.cumsum(counts)
     positions: F8 = (((2 * last - counts - 1) / 2)[index] / (n - 1)).astype(np.float64)
     return positions
-
-
-ROOT = "root"
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 from agent.shares import ShareLine, gridengine_argv, slurm_argv
 from apps.contrib.schedulers.models import Scheduler
-from apps.contrib.schedulers.share_listing import Key, ListedShare, Listing
+from apps.contrib.schedulers.share_listing import Key, ListedShare, ListedShares
 from apps.policies.files.document import plain_number
 from apps.policies.files.exports import (
     ListedAssociation,
@@ -54,7 +54,7 @@ class ShareDifference:
     fitted: TreeColumns
     wanted: ProposedMapping
     outside: frozenset[Key]  # associations of the policy that are not carried
-    listing: Listing
+    listing: ListedShares
     kind: str
     notes: tuple[str, ...]
 
@@ -121,7 +121,7 @@ class ShareDifference:
         return float(np.median(self.fitted.shares[beside] / self.policy_tree.shares[beside])) if len(beside) else 1.0
 
 
-def compare_shares(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None) -> ShareDifference:
+def compare_shares(kind: str, tree: TreeColumns, listing: ListedShares, within: Mask | None) -> ShareDifference:
     """Compare shares. tree: the unmodified tree of the policy. within: entries whose shares are carried; None: all."""
     listed = [ListedAssociation(row.group, row.user, row.partition, row.parent, row.shares) for row in listing.rows]
     if kind == Scheduler.Kind.GRIDENGINE:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from apps.contrib.schedulers.models import Scheduler, ShareListing
 from apps.core.blobs import pack, unpack
 from apps.core.errors import FieldProblem, Malformed
+from apps.policies.tree.names import LONGEST_TYPED_PATH
 from apps.policies.tree.slurm_associations import association_name
 
-MOST_ROWS = 200_000
+MOST_SHARE_ROWS = 200_000
 _FIELDS = ("group", "user", "partition", "parent", "shares")
-_LONGEST = 8_400  # for a path of Grid Engine's share tree
 
 
 class Key(NamedTuple):
@@ -43,7 +43,7 @@ class ListedShare:
 
 
 @dataclass(frozen=True)
-class Listing:
+class ListedShares:
     cluster: str
     taken_at: datetime
     rows: list[ListedShare]
@@ -63,8 +63,8 @@ def read_listing(report: Any) -> tuple[str, list[ListedShare]]:
     if not isinstance(report, dict) or set(report) != {"cluster", "rows"} or type(report["cluster"]) is not str:
         raise _wrong("shares", "must be an object with: cluster, rows")
     rows = report["rows"]
-    if not isinstance(rows, list) or len(rows) > MOST_ROWS or len(report["cluster"]) > 256:
-        raise _wrong("shares.rows", f"must be a list of at most {MOST_ROWS:,} rows")
+    if not isinstance(rows, list) or len(rows) > MOST_SHARE_ROWS or len(report["cluster"]) > 256:
+        raise _wrong("shares.rows", f"must be a list of at most {MOST_SHARE_ROWS:,} rows")
     return report["cluster"], [_read(row, f"shares.rows[{i}]") for i, row in enumerate(rows)]
 
 
@@ -72,8 +72,8 @@ def _read(row: Any, where: str) -> ListedShare:
     if not isinstance(row, dict) or set(row) != set(_FIELDS):
         raise _wrong(where, f"must be an object with: {', '.join(_FIELDS)}")
     for name in _FIELDS:
-        if type(row[name]) is not str or len(row[name]) > _LONGEST or "\0" in row[name]:
-            raise _wrong(f"{where}.{name}", f"must be text of at most {_LONGEST:,} characters")
+        if type(row[name]) is not str or len(row[name]) > LONGEST_TYPED_PATH or "\0" in row[name]:
+            raise _wrong(f"{where}.{name}", f"must be text of at most {LONGEST_TYPED_PATH:,} characters")
     shares = row["shares"]
     if shares != "parent" and not (shares.isascii() and shares.isdigit() and len(shares) <= 10):
         raise _wrong(f"{where}.shares", 'must be a whole number as text, or "parent"')
@@ -111,11 +111,11 @@ def store_listing(scheduler: Scheduler, cluster: str, rows: list[ListedShare], t
     ShareListing.objects.update_or_create(scheduler=scheduler, defaults=kept)
 
 
-def load_listing(scheduler: Scheduler) -> Listing | None:
+def load_listing(scheduler: Scheduler) -> ListedShares | None:
     """The latest listing; None if there is none."""
     stored = ShareListing.objects.filter(scheduler=scheduler).first()
     if stored is None:
         return None
     columns, _meta = unpack(stored.data, stored.digest)
     rows = [ListedShare(*row) for row in zip(*(columns[name] for name in (*_FIELDS, "agreed")), strict=True)]
-    return Listing(stored.cluster, stored.taken_at, rows, stored.digest)
+    return ListedShares(stored.cluster, stored.taken_at, rows, stored.digest)

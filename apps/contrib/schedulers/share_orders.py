@@ -18,7 +18,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, Stale
 from apps.policies.changesets.drafts import add_operations, find_draft, open_draft
 from apps.policies.models import ChangeSet
 
-MOST_LINES = 5_000  # per order; further lines go into the next one
+MOST_ORDER_LINES = 5_000  # per order; further lines go into the next one
 
 
 def order_shares(
@@ -50,7 +50,7 @@ def order_shares(
             scheduler=scheduler,
             cluster=difference.cluster,
             revision_number=scheduler.policy.head_number,
-            lines=[_line(change) for change in chosen[:MOST_LINES]],
+            lines=[_line(change) for change in chosen[:MOST_ORDER_LINES]],
             created_at=at,
             created_by=actor.name,
         )

@@ -10,7 +10,14 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.contrib.schedulers.models import Scheduler, ShareOrder
 from apps.contrib.schedulers.selectors import difference_with
-from apps.contrib.schedulers.share_listing import Key, ListedShare, Listing, load_listing, store_listing, with_agreed
+from apps.contrib.schedulers.share_listing import (
+    Key,
+    ListedShare,
+    ListedShares,
+    load_listing,
+    store_listing,
+    with_agreed,
+)
 
 SET = ("done", "already")  # outcomes of lines whose shares the scheduler now has
 
@@ -24,7 +31,7 @@ def store_shares(
         return
     cluster, rows = (before.cluster, before.rows) if listed is None and before is not None else listed or ("", [])
     same_cluster = before is not None and before.cluster == cluster
-    wanted = difference_with(scheduler, Listing(cluster, taken_at, rows, "")).wanted
+    wanted = difference_with(scheduler, ListedShares(cluster, taken_at, rows, "")).wanted
     known = before.by_key if before is not None and same_cluster else {}
     agreed = with_agreed(rows, known, {key: shares for key, (shares, _row) in wanted.items()}, were_set)
     store_listing(scheduler, cluster, agreed, taken_at)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.contrib.schedulers.api import my_jobs, shadow, shares
+from apps.contrib.schedulers.api import limits, my_jobs, shadow, shares
 from apps.contrib.schedulers.api import views as schedulers
 from apps.contrib.schedulers.pages import urls as page_urls
+from apps.contrib.schedulers.removed import REMOVED_ROUTES
+from apps.web.rest.removed import removed_rest
 
 _SCHEDULER = "schedulers/<slug:scheduler>"
 
@@ -26,6 +28,11 @@ rest: list[URLPattern] = [
     path(f"{_SCHEDULER}/shares/orders", shares.ShareOrderListView.as_view(), name="scheduler-share-orders"),
     path(f"{_SCHEDULER}/shares/orders/<int:order>", shares.ShareOrderView.as_view(), name="scheduler-share-order"),
     path(f"{_SCHEDULER}/shares/take-over", shares.TakeOverView.as_view(), name="scheduler-shares-take-over"),
+    path(f"{_SCHEDULER}/shares/follow", shares.FollowView.as_view(), name="scheduler-follow"),
+    path(f"{_SCHEDULER}/limits", limits.LimitsView.as_view(), name="scheduler-limits"),
+    path(f"{_SCHEDULER}/limits/request", limits.LimitsRequestView.as_view(), name="scheduler-limits-request"),
+    path(f"{_SCHEDULER}/limits/approve", limits.LimitsApprovalView.as_view(), name="scheduler-limits-approve"),
     path("me/waiting-jobs", my_jobs.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
     path("policies/<slug:policy>/why", schedulers.PolicyWhyView.as_view(), name="why"),
+    *removed_rest(REMOVED_ROUTES),
 ]

@@ -1,13 +1,14 @@
 """A scheduler's word for why a job waits → what it means, and whether such a job competes for free resources.
 
 Slurm: the words of src/common/job_state_reason.c, and what src/slurmctld/job_scheduler.c does with each
-(https://slurm.schedmd.com/job_reason_codes.html). Grid Engine: the letters of a job's state, sge_status(5).
+(https://slurm.schedmd.com/job_reason_codes.html). Grid Engine: the letters of a job's state, sge_status(5). HTCondor:
+the agent's words for the two states in which a job waits.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -53,9 +54,7 @@ _MEANINGS: dict[str, _Meaning] = {
     "priority": _Meaning(
         gettext_lazy("priority"), gettext_lazy("The scheduler starts jobs with a higher priority first.")
     ),
-    "resources": _Meaning(
-        gettext_lazy("free resources"), gettext_lazy("It is next in its partition and waits for free resources.")
-    ),
+    "resources": _Meaning(gettext_lazy("free resources"), gettext_lazy("It waits for free resources.")),
     "dependency": _Meaning(
         gettext_lazy("another job"), gettext_lazy("It waits for another job. Fair share has no influence.")
     ),
@@ -92,6 +91,8 @@ _MEANINGS: dict[str, _Meaning] = {
         gettext_lazy("another reason"), gettext_lazy("The scheduler gives a reason that isn’t about the order of jobs.")
     ),
 }
+# Of a job that waits for free resources with none ahead of it by priority.
+_NEXT = gettext_lazy("It is next in its partition and waits for free resources.")
 # Who holds a job, from the scheduler's word.
 _HOLDERS = (
     (re.compile(r".*Admin.*|.*[so]hold.*"), gettext_lazy("administrator’s hold")),
@@ -129,6 +130,9 @@ _GRIDENGINE = (
     _Rule("dependency", r"Dependency.*", competes=False),
     _Rule("priority", r"Priority|R?qw?|", competes=True),
 )
+# An idle job that matches no machine looks like one that waits for its turn.
+_HTCONDOR = (_Rule("held", r"Held", competes=False), _Rule("priority", r"Idle|", competes=True))
+_TABLES = {Scheduler.Kind.SLURM: _SLURM, Scheduler.Kind.GRIDENGINE: _GRIDENGINE, Scheduler.Kind.HTCONDOR: _HTCONDOR}
 _UNKNOWN = _Rule("other", r".*", competes=True)
 
 
@@ -138,6 +142,11 @@ def reason_of(kind: str, code: str, *, is_held: bool) -> Reason:
     if is_held and key in ("priority", "resources", "none", "other"):
         key = "held"
     return Reason(code, key, str(_MEANINGS[key].text), str(_label(key, code)), key in ("priority", "resources"))
+
+
+def with_place(reason: Reason, ahead: int | None) -> Reason:
+    """The reason with what the number of jobs ahead adds: only a job with none ahead is next."""
+    return replace(reason, text=str(_NEXT)) if reason.key == "resources" and ahead == 0 else reason
 
 
 def _label(key: str, code: str) -> Promise:
@@ -154,5 +163,5 @@ def competes(kind: str, code: str, *, with_one_of: str) -> bool:
 
 @lru_cache(maxsize=1_024)
 def _rule_of(kind: str, code: str) -> _Rule:
-    table = _SLURM if kind == Scheduler.Kind.SLURM else _GRIDENGINE
+    table = _TABLES[Scheduler.Kind(kind)]
     return next((rule for rule in table if re.fullmatch(rule.pattern, code, re.DOTALL)), _UNKNOWN)

@@ -4,8 +4,8 @@ ahead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -16,12 +16,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.actor import Actor
+from apps.contrib.schedulers.job_starts import load_starts
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.queue_table import STATES, TERMS, Term
 from apps.contrib.schedulers.rank_use import RankUse, is_in_subtree, rank_use_message, use_of_rank
 from apps.contrib.schedulers.selectors import QueuedJob, VisibleQueue, open_queue, views_of
-from apps.contrib.schedulers.wait_reasons import Reason, competes, reason_of
+from apps.contrib.schedulers.wait_reasons import Reason, competes, reason_of, with_place
 from apps.core.errors import Conflict, FieldProblem, NotFound
+from apps.explain.job_starts import JobStart
 from apps.policies.selectors import list_policies
 from apps.priorities.serving.lookup import AccountQuery
 
@@ -38,6 +40,13 @@ _PENDING = STATES.index("pending")
 Flags = npt.NDArray[np.bool_]
 F8 = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class QueuedJobStart(QueuedJob):
+    """A waiting job of a listing, and its start."""
+
+    start: Annotated[JobStart | None, "When it starts, with a probability; null: not known"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,17 @@ class GroupAhead:
     cpus: float
 
 
+@dataclass(frozen=True, slots=True)
+class PriorityPlace:
+    """One of a job's priorities and its place by it. Empty names: the scheduler doesn't print them."""
+
+    partition: str
+    qos: str
+    priority: float
+    ahead: Annotated[int | None, "Jobs ahead in this partition by this priority; null: it is held"]
+    is_best: Annotated[bool, "Whether it is the best, by which the jobs ahead are counted"]
+
+
 @dataclass(frozen=True)
 class Waiting:
     """A job and the jobs ahead of it; `ahead` is null if the scheduler reports no priority."""
@@ -72,6 +92,9 @@ class Waiting:
     job: QueuedJob
     reason: Reason
     terms: tuple[TermPart, ...]
+    priorities: Annotated[tuple[PriorityPlace, ...], "Best first, where the scheduler lists several; else empty"]
+    priorities_text: Annotated[str, "Which of several priorities counts, as a sentence; empty: it has one"]
+    counted_in: Annotated[str, "Partitions in which the jobs ahead are counted: those of its best priority"]
     ahead: Annotated[int | None, "Jobs that start before it by priority; null: it is held, or has no priority"]
     competing: Annotated[int | None, "Jobs that compete with it in its partition, itself included; null as `ahead`"]
     by_fairshare: Annotated[int | None, "Of these, ahead only because of fair share"]
@@ -86,6 +109,7 @@ class Waiting:
     is_carried: Annotated[bool | None, "Whether the scheduler has the agent's value; null: not known"]
     rank_use: Annotated[RankUse, "Whether the scheduler orders this job by the policy's rank"]
     rank_use_text: Annotated[str, "The same as a sentence; empty: it does"]
+    start: Annotated[JobStart | None, "When it starts, with a probability; null: not known"] = None
 
 
 def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "", scheduler: str = "") -> Waiting:
@@ -103,7 +127,17 @@ def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "",
         names = ", ".join(each.message for each in fields)
         message = _("Several schedulers have a job of this number: name one of %(names)s.") % {"names": names}
         raise Conflict(message, code="several_schedulers", fields=fields)
-    return explain_waiting(*places[0])
+    queue, i = places[0]
+    waiting = explain_waiting(queue, i)
+    number = waiting.job.number
+    return replace(waiting, start=load_starts(queue.scheduler, [number], at=at).get(number))
+
+
+def with_starts(queue: VisibleQueue, rows: Sequence[int], at: datetime) -> list[QueuedJobStart]:
+    """Jobs of a listing by their indices, all of which the reader may see."""
+    jobs = [queue.job(i) for i in rows]
+    starts = load_starts(queue.scheduler, list(dict.fromkeys(job.number for job in jobs)), at=at)
+    return [QueuedJobStart(**vars(job), start=starts.get(job.number)) for job in jobs]
 
 
 def find_in_queues(
@@ -202,8 +236,9 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     fair = fair_share_part(queue, i)
     by_fairshare = kept_behind = None
     rivals = _competing_jobs(queue, i)
+    counted_in = table.best_partitions(i)
     if ahead is not None and fair is not None:
-        without = _starts_before(queue, table.priority - fair, i)
+        without = _starts_before(queue, table.priority_in(counted_in.split(",")) - fair, i)
         by_fairshare = int((ahead & ~without).sum())
         kept_behind = int((rivals & ~ahead & without).sum())
     n_ahead = None if ahead is None else int(ahead.sum())
@@ -219,13 +254,16 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
         mode=scheduler.mode,
         taken_at=table.taken_at,
         job=job,
-        reason=reason,
+        reason=with_place(reason, n_ahead),
         terms=_terms(job, scheduler.knob),
+        priorities=tuple(_places(queue, i)),
+        priorities_text=_priorities_text(queue, i),
+        counted_in=counted_in,
         ahead=n_ahead,
         competing=None if ahead is None else int(rivals.sum()) + 1,
         by_fairshare=by_fairshare,
         kept_behind=kept_behind,
-        ahead_text=_ahead_text(n_ahead, by_fairshare if reason.is_order else None, job.partition),
+        ahead_text=_ahead_text(n_ahead, by_fairshare if reason.is_order else None, counted_in),
         groups=() if ahead is None else tuple(_groups(queue, ahead)),
         fairshare_decides=reason.is_order and bool(by_fairshare or kept_behind),
         **shown,
@@ -253,7 +291,7 @@ def _ahead_text(ahead: int | None, by_fairshare: int | None, partition: str) -> 
 
 def _competing_jobs(queue: VisibleQueue, i: int) -> Flags:
     """Mask of the jobs that compete with this one."""
-    here = competing_jobs(queue, queue.table.partition[i], queue.table.reason[i])
+    here = competing_jobs(queue, queue.table.best_partitions(i), queue.table.reason[i])
     here[i] = False
     return here
 
@@ -284,8 +322,41 @@ def _jobs_ahead(queue: VisibleQueue, i: int) -> Flags | None:
     """Mask of the jobs ahead; None if this job is held, or the scheduler reports no priority for it."""
     if np.isnan(queue.table.priority[i]) or held_jobs(queue)[i]:
         return None
-    ahead: Flags = _competing_jobs(queue, i) & _starts_before(queue, queue.table.priority, i)
+    values = queue.table.priority_in(queue.table.best_partitions(i).split(","))
+    ahead: Flags = _competing_jobs(queue, i) & _starts_before(queue, values, i)
     return ahead
+
+
+def _places(queue: VisibleQueue, i: int) -> Iterator[PriorityPlace]:
+    """The job's place by each of its priorities: each partition has a queue of its own, in which others wait, too."""
+    table, is_held = queue.table, bool(held_jobs(queue)[i])
+    for each in table.priorities.get(i, ()):
+        ahead = None
+        if not is_held:
+            partition = each.partition or table.partition[i]
+            values = table.priority_in(partition.split(","))
+            values[i] = each.priority
+            rivals = competing_jobs(queue, partition, table.reason[i])
+            rivals[i] = False
+            ahead = int((rivals & _starts_before(queue, values, i)).sum())
+        yield PriorityPlace(each.partition, each.qos, each.priority, ahead, each.priority == table.priority[i])
+
+
+def _priorities_text(queue: VisibleQueue, i: int) -> str:
+    table = queue.table
+    listed = table.priorities.get(i, ())
+    if not listed:
+        asks_several = "," in table.partition[i] or "," in table.qos[i]
+        if not asks_several or queue.scheduler.kind != Scheduler.Kind.SLURM or held_jobs(queue)[i]:
+            return ""
+        return _("It asks for several partitions or QOS, and the scheduler lists one priority for all.")
+    n = {"n": f"{len(listed):,}"}
+    best = [each for each in listed if each.priority == listed[0].priority]
+    if len(best) == len(listed):
+        return _("It has %(n)s priorities, all equal.") % n
+    where = [_("%(partition)s with QOS %(qos)s") if each.qos else "%(partition)s" for each in best]
+    names = [text % {"partition": each.partition, "qos": each.qos} for text, each in zip(where, best, strict=True)]
+    return _("The best of its %(n)s priorities counts here: %(where)s.") % {**n, "where": ", ".join(names)}
 
 
 def _starts_before(queue: VisibleQueue, values: npt.NDArray[np.float64], i: int) -> Flags:
@@ -305,7 +376,7 @@ def _starts_before(queue: VisibleQueue, values: npt.NDArray[np.float64], i: int)
 def fair_share_part(queue: VisibleQueue, i: int) -> npt.NDArray[np.float64] | None:
     """The part of each job's priority that fair share contributes; None if the scheduler doesn't report this job's."""
     terms, knob = queue.table.terms, queue.scheduler.knob
-    if knob == "priority":
+    if knob in ("priority", "priority_factor"):
         return queue.table.priority
     if np.isnan(terms[i]).all():
         return None

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from apps.contrib.search.jobs import JobHit
 from apps.contrib.search.selectors import (
-    LONGEST,
+    LONGEST_SEARCH,
     ChangeSetHit,
     Group,
     Hit,
@@ -20,10 +20,13 @@ from apps.contrib.search.selectors import (
     UserHit,
     search_everything,
 )
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.records import record_serializer
+from apps.web.rest.shapes import SentenceSerializer
 from apps.web.rest.views import APIView
+from apps.web.texts.rank_use import RANK_USE
 
 _GROUPS = ("entries", "people", "jobs", "changes", "sources")
 _KINDS = ("entry", "person", "account", "job", "user", "change_set", "source")
@@ -31,9 +34,11 @@ _KINDS = ("entry", "person", "account", "job", "user", "change_set", "source")
 
 class SearchFilterSerializer(serializers.Serializer[Any]):
     q = serializers.CharField(
-        max_length=LONGEST, help_text="Part of a name or path, or a job's number: 12, 12_3, source:12"
+        max_length=LONGEST_SEARCH, help_text="Part of a name or path, or a job's number: 12, 12_3, source:12"
     )
-    policy = serializers.CharField(max_length=64, required=False, help_text="Policy whose hits come first")
+    policy = serializers.CharField(
+        max_length=bounds.POLICY_SLUG, required=False, help_text="Policy whose hits come first"
+    )
     only = serializers.ChoiceField(_GROUPS, required=False, help_text="Only this group, with up to 100 hits")
 
 
@@ -48,10 +53,13 @@ class SearchHitSerializer(serializers.Serializer[Any]):
     policy = serializers.SerializerMethodField()
     entry = serializers.SerializerMethodField(help_text="uid of the entry")
     path = serializers.SerializerMethodField()
-    rank = serializers.SerializerMethodField()
+    rank = serializers.SerializerMethodField(help_text="Of a group that of its best user")
     id = serializers.SerializerMethodField(
         help_text="Number of a change set, slug of a source, user name of a user, or number of the charge of a job that"
         " no queue lists"
+    )
+    reason = serializers.SerializerMethodField(
+        help_text="First line of a change set's reason; its title says what it edits"
     )
     state = serializers.SerializerMethodField(
         help_text="Of a job: pending, held, running, finished, withdrawn or charge; of a change set its state"
@@ -97,6 +105,10 @@ class SearchHitSerializer(serializers.Serializer[Any]):
         return hit.username if isinstance(hit, UserHit) else None
 
     @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_reason(self, hit: Hit) -> str | None:
+        return hit.reason if isinstance(hit, ChangeSetHit) else None
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
     def get_state(self, hit: Hit) -> str | None:
         return hit.state if isinstance(hit, JobHit | ChangeSetHit) else None
 
@@ -106,6 +118,7 @@ SearchGroupSerializer = record_serializer(
     component="SearchGroup",
     kind=serializers.ChoiceField(_GROUPS),
     hits=SearchHitSerializer(many=True),
+    rank_use=SentenceSerializer(many=True, help_text=RANK_USE),
     texts={"n": "Number of all hits; null: too many to count"},
 )
 FoundSerializer = record_serializer(

@@ -12,14 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from apps.accounts.account_ids import AccountKey, canonical
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.contrib.search.name_index import Hits, Match, NameIndex
 from apps.core.cache_sizes import mask_digest, sized
 from apps.core.derived_state import in_memory
+from apps.engine.target_state import State, slack_of
 from apps.mapping.permissions import own_keys
 from apps.policies.access.scope import Rights, Verb, administers_within_bounds
+from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
-from apps.priorities.entry_order import State
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving.lookup import AccountNames
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -36,20 +37,23 @@ DERIVED_STATE = (
 )
 
 EntryKind = Literal["entry", "person", "account"]
-_MOST_NAMES = 4_000_000  # in all indexes of a process, about 25 bytes each
+_MOST_INDEXED_NAMES = 4_000_000  # in all indexes of a process, about 25 bytes each
 _MOST_INDEXES = 1_000
 _MOST_BELOW = 20_000  # names below a group that are compared one by one
-_MOST_MATCHES = 400  # of one part of a path
+_MOST_PATH_MATCHES = 400  # of one part of a path
 
-_indexes: LRUCache[Hashable, NameIndex] = LRUCache(_MOST_NAMES, getsizeof=sized(_MOST_NAMES, _MOST_INDEXES, len))
+_indexes: LRUCache[Hashable, NameIndex] = LRUCache(
+    _MOST_INDEXED_NAMES, getsizeof=sized(_MOST_INDEXED_NAMES, _MOST_INDEXES, len)
+)
 _lock = RLock()
 
 
 @dataclass(frozen=True, slots=True)
 class EntryHit:
-    """kind: of the hit; entry_kind: as the tree names it (VO, project). rank: None if unranked or hidden.
+    """kind: of the hit; entry_kind: as the tree names it (VO, project). rank: None if unranked or hidden; of a group
+    that of its best user.
 
-    actual, target: shares, 0..1; None where they are unknown or hidden, and for groups.
+    actual, target: shares, 0..1; None where they are unknown or hidden, and for the root.
     """
 
     kind: EntryKind
@@ -64,6 +68,8 @@ class EntryHit:
     actual: float | None = None
     target: float | None = None
     state: State = "unknown"
+    slack: float = 0.0  # half the width of the tolerance around its target
+    is_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +89,16 @@ def find_entries(view: PolicyView, query: str, kind: EntryKind, *, most: int) ->
     return EntryHits([_hit(view, kind, *hit) for hit in hits], hits.n)
 
 
+def hit_of(view: PolicyView, i: int) -> EntryHit:
+    """A visible entry as a hit that begins with its name."""
+    is_person = not view.tree.is_group[i] and not view.tree.is_reserve[i]
+    return _hit(view, "person" if is_person else "entry", i, Match.BEGINS)
+
+
 def find_by_uid(view: PolicyView, uid: UUID) -> EntryHit | None:
     """Return a visible entry; None for a hidden or missing one."""
     i = view.tree.index_of_uid(uid)
-    if i is None or not view.visibility.may_see(i):
-        return None
-    is_person = not view.tree.is_group[i] and not view.tree.is_reserve[i]
-    return _hit(view, "person" if is_person else "entry", i, Match.BEGINS)
+    return None if i is None or not view.visibility.may_see(i) else hit_of(view, i)
 
 
 def _index(view: PolicyView, kind: EntryKind) -> NameIndex:
@@ -100,7 +109,7 @@ def _index(view: PolicyView, kind: EntryKind) -> NameIndex:
 
     def build() -> NameIndex:
         positions = np.flatnonzero(_searchable(view, kind))
-        return NameIndex([tree.name[i] for i in positions.tolist()], positions)
+        return NameIndex(tree.texts_of(positions), positions)
 
     return _cached_index((kind, tree.digest, mask_digest(view.visibility.mask)) if tree.digest else None, build)
 
@@ -124,10 +133,11 @@ def _account_index(view: PolicyView) -> NameIndex:
 
     def build() -> NameIndex:
         at = np.union1d(np.flatnonzero(named[places.entry]), np.array(own_accounts, dtype=np.int64))
-        entries, tree = places.entry[at].tolist(), snapshot.tree
-        both = [(account_name(places.keys[k]), k, i) for k, i in zip(at.tolist(), entries, strict=True)]
-        other = [(name, k) for name, k, i in both if name and name.casefold() != tree.name[i].casefold()]
-        return NameIndex([name for name, _k in other], np.array([k for _name, k in other], dtype=np.int64))
+        names = list(map(account_name, places.keys.take(at)))
+        pairs = zip(names, snapshot.tree.names_of(places.entry[at]), strict=True)
+        is_other = [name != of_entry and name.casefold() != of_entry.casefold() for name, of_entry in pairs]
+        other = np.flatnonzero(np.array(is_other, np.bool_) & np.array(list(map(bool, names)), np.bool_))
+        return NameIndex([names[row] for row in other.tolist()], at[other])
 
     key = ("account", snapshot.snapshot_id, snapshot.index.digest, mask_digest(named), tuple(own_accounts))
     return _cached_index(key, build)
@@ -186,7 +196,7 @@ def _find_by_path(view: PolicyView, index: NameIndex, kind: EntryKind, parts: Se
         matches = sorted((len(name), i) for i, name in names if parts[-1] in name)
         path_hits = Hits((i, Match.NOTE) for _length, i in matches)
     else:
-        hits = index.find(parts[-1], most=_MOST_MATCHES)
+        hits = index.find(parts[-1], most=_MOST_PATH_MATCHES)
         path_hits = Hits(
             (position, Match.NOTE) for position, _match in hits if below[_entry_index(view, kind, position)]
         )
@@ -199,7 +209,7 @@ def _below(view: PolicyView, parts: Sequence[str]) -> Mask:
     """Mask of entries below visible ones whose names contain these parts, in order."""
     tree, below = view.tree, np.ones(len(view.tree), dtype=np.bool_)
     for part in parts:
-        tops = [i for i, _match in _index(view, "entry").find(part, most=_MOST_MATCHES) if below[i]]
+        tops = [i for i, _match in _index(view, "entry").find(part, most=_MOST_PATH_MATCHES) if below[i]]
         below = np.zeros(len(tree), dtype=np.bool_)
         for level in (level for i in tops for level in tree.subtree(i)[1:]):
             below[level.start : level.stop] = True
@@ -227,18 +237,15 @@ def _hit(view: PolicyView, kind: EntryKind, position: int, match: Match) -> Entr
         tree.kind_names[int(tree.kind_code[i])],
         match,
     )
-    if kind == "entry":
+    if not i:
         return hit
     row = view.row(i, position=(1, 1))  # its place among siblings isn't shown
-    return replace(hit, rank=rank_of(view, i), actual=row.actual, target=row.target, state=row.state)
-
-
-def rank_of(view: PolicyView, i: int) -> int | None:
-    """Return the rank; None if it has none or its numbers are hidden."""
-    at = -1 if view.snapshot is None else int(view.snapshot_index[i])
-    if view.snapshot is None or at < 0 or not view.snapshot.values.has_rank[at]:
-        return None
-    return int(view.snapshot.values.rank[at])
+    is_group = bool(tree.is_group[i])
+    tolerance = tolerance_at(view.settings.tolerance, not tree.n_children[i])
+    slack = slack_of(row.target or 0.0, tolerance)
+    return replace(
+        hit, rank=row.rank, actual=row.actual, target=row.target, state=row.state, slack=slack, is_group=is_group
+    )
 
 
 def clear_indexes() -> None:

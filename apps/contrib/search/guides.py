@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.core.plugins import Addition
-from apps.web.guides import Guide
+from apps.web.links.guides import Guide
 
 GUIDES: dict[str, Addition[Guide]] = {
     "Search": Addition(

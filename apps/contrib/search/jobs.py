@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 
 from apps.accounts.actor import Actor
+from apps.accounts.selectors import list_accounts_of
+from apps.contrib.schedulers.my_jobs import list_my_waiting_jobs
+from apps.contrib.schedulers.own_waiting_jobs import WaitingJob
 from apps.contrib.schedulers.waiting import find_in_queues
 from apps.contrib.search.name_index import Match
 from apps.core import clock
+from apps.core.errors import NotFound, Unavailable
 from apps.policies.models import Policy
 from apps.priorities.charges import NumberedJob, find_by_number
 from apps.usage.models import Record
 
 LONGEST_NUMBER = 128  # characters, as records store it
+MOST_OWN_WAITING = 3  # jobs of the reader that an answer lists
 
 FoundState = Literal["pending", "held", "running", "finished", "withdrawn", "charge"]
 
@@ -69,6 +75,21 @@ def find_jobs(policies: Sequence[Policy], query: str, actor: Actor, most: int) -
     if not hits and wanted.without_tasks_and_step != wanted.job:
         return _find(policies, replace(wanted, job=wanted.without_tasks_and_step), actor, most)
     return hits, n
+
+
+def own_waiting_jobs(*, policy_slug: str, actor: Actor, at: datetime) -> Sequence[WaitingJob] | None:
+    """The actor's own jobs that wait, at most `MOST_OWN_WAITING`, the first to go first; None without numbers, or
+    without jobs and accounts.
+
+    The first job of a user waits before any record names the account.
+    """
+    if actor.user is None:
+        return None
+    try:
+        jobs = list_my_waiting_jobs(policy_slug=policy_slug, actor=actor, at=at, limit=MOST_OWN_WAITING).jobs
+    except (NotFound, Unavailable):
+        return None
+    return jobs if jobs or list_accounts_of(actor.user) else None
 
 
 def _find(policies: Sequence[Policy], wanted: _Number, actor: Actor, most: int) -> tuple[list[JobHit], int | None]:

@@ -10,7 +10,10 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from apps.core.strings import Strings
+
 _SEPARATORS = " -_./:@"
+_IS_SEPARATOR = np.isin(np.arange(256), np.frombuffer(_SEPARATORS.encode(), np.uint8))
 _WORD_SEPARATOR = re.compile(f"[{re.escape(_SEPARATORS)}]")
 _MOST_EXACT = 400  # matching names ranked one by one; more are searched by kind of match, best first
 _MOST_SCATTERED = 100_000  # names that are searched for scattered letters
@@ -59,22 +62,36 @@ class Hits(list[tuple[int, Match]]):
     n: int | None = 0
 
 
+def _folded(texts: Strings) -> Strings:
+    """Without regard to case, each in one line."""
+    if texts.is_ascii and not texts.has_inside("\n"):
+        return Strings(bytes(texts.utf8).lower(), texts.ends)
+    return Strings.of(text.replace("\n", " ").casefold() for text in texts)
+
+
+def _lines(texts: Strings) -> bytes:
+    """One text a line, with a line break before the first, too."""
+    is_text = np.ones(len(texts.utf8) + len(texts) + 1, np.bool_)
+    is_text[0] = False
+    is_text[texts.ends + np.arange(1, len(texts) + 1)] = False
+    lines = np.full(len(is_text), ord("\n"), np.uint8)
+    lines[is_text] = np.frombuffer(texts.utf8, np.uint8)
+    return lines.tobytes()
+
+
 class NameIndex:
     """`items[k]` is what the k-th name belongs to; names of equal length stay in order."""
 
     def __init__(self, names: Sequence[str], items: npt.NDArray[np.int64]) -> None:
-        lengths = np.fromiter(map(len, names), dtype=np.int32, count=len(names))
+        texts = Strings.of(names)
+        lengths = np.diff(texts.ends, prepend=0) if texts.is_ascii else np.fromiter(map(len, texts), int, len(texts))
         order = np.argsort(lengths, kind="stable")
         self._items = items[order].astype(np.int32)
-        text = "\n".join([names[k] for k in order.tolist()])
-        if text.count("\n") != max(len(names) - 1, 0):
-            text = "\n".join(names[k].replace("\n", " ") for k in order.tolist())
-        self._text = b"\n" + text.casefold().encode() + b"\n"
+        self._text = _lines(_folded(texts.take(order)))
         self._bytes = np.frombuffer(self._text, dtype=np.uint8)
         ends = np.flatnonzero(self._bytes == ord("\n"))
-        self._starts: npt.NDArray[np.int32] = (ends[: len(names)] + 1).astype(np.int32)
-        is_mark = np.isin(self._bytes, np.frombuffer(_SEPARATORS.encode(), dtype=np.uint8))
-        self._words: npt.NDArray[np.int32] = (np.flatnonzero(is_mark) + 1).astype(np.int32)
+        self._starts: npt.NDArray[np.int32] = (ends[: len(texts)] + 1).astype(np.int32)
+        self._words: npt.NDArray[np.int32] = (np.flatnonzero(_IS_SEPARATOR[self._bytes]) + 1).astype(np.int32)
 
     def __len__(self) -> int:
         return len(self._items)

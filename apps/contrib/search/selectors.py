@@ -19,11 +19,14 @@ from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.selectors import READ, list_policies
 from apps.priorities.selectors.rows import open_view
+from apps.priorities.sentences import Message
 from apps.usage.selectors import list_source_names
+from apps.web.changes.change_titles import titles_of
+from apps.web.texts.rank_use import rank_use_of
 
-MOST_EACH = 5
-MOST_LISTED = 100  # of one group, if only that is requested
-LONGEST = 200  # characters of a query
+MOST_OF_SEARCH_GROUP = 5
+MOST_LISTED_MATCHES = 100  # of one group, if only that is requested
+LONGEST_SEARCH = 200  # characters of a query
 _NEWEST = 200  # change sets searched
 _ENTRY_KINDS: tuple[EntryKind, ...] = ("entry", "person", "account")
 
@@ -32,10 +35,11 @@ GroupKind = Literal["entries", "people", "jobs", "changes", "sources"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeSetHit:
-    """state, author: as in the list of changes."""
+    """title, reason, state, author: as in the list of changes."""
 
     id: int
     title: str
+    reason: str
     state: str
     author: str
     match: Match
@@ -68,6 +72,12 @@ class Group:
     hits: Sequence[Hit]
     n: int | None
 
+    @property
+    def rank_use(self) -> Sequence[Message]:
+        """Where a scheduler of their policies doesn't use the ranks of these hits; empty without ranks."""
+        slugs = {hit.policy_slug for hit in self.hits if isinstance(hit, EntryHit) and hit.rank is not None}
+        return [message for slug in sorted(slugs) for message in rank_use_of(slug)]
+
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
@@ -78,11 +88,11 @@ class SearchResult:
 
 
 def search_everything(
-    *, query: str, actor: Actor, policy_slug: str = "", only: GroupKind | None = None, most: int = MOST_EACH
+    *, query: str, actor: Actor, policy_slug: str = "", only: GroupKind | None = None, most: int = MOST_OF_SEARCH_GROUP
 ) -> SearchResult:
     """Search all policies that the actor sees, the named one first. only: one group, up to `most` of it."""
     require_scope(actor, READ)
-    text = query[:LONGEST].replace("\0", "").strip()
+    text = query[:LONGEST_SEARCH].replace("\0", "").strip()
     wanted = fold(text)
     if not wanted:
         return SearchResult(text)
@@ -129,21 +139,32 @@ def _find_users(query: str, actor: Actor, most: int) -> list[UserHit]:
 
 def _find_change_sets(policies: Sequence[Policy], query: str, actor: Actor, most: int) -> Group:
     """Search the newest change sets of each policy. Visibility is checked first, so that hidden ones take no time."""
-    hits = []
+    matches = []
     for policy in policies:
         newest = ChangeSet.objects.filter(policy=policy).order_by("-pk").defer("asked", "undone")
         if actor.is_admin:
             newest = newest.defer("operations")
         access = ChangeSetAccess(policy, actor, clock.now())
         for change_set in [change_set for change_set in newest[:_NEWEST] if access.may_see(change_set)]:
-            title = change_set.reason.strip().partition("\n")[0]
-            match = match_of(fold(title), query)
+            match = match_of(fold(change_set.reason.strip().partition("\n")[0]), query)
             if match is None and query in fold(change_set.author_name):
                 match = Match.NOTE
             if match is not None:
-                hits.append(ChangeSetHit(change_set.pk, title, change_set.state, change_set.author_name, match))
-    hits.sort(key=lambda hit: (hit.match, -hit.id))
-    return Group("changes", hits[:most], len(hits))
+                matches.append((match, -change_set.pk))
+    matches.sort()
+    return Group("changes", _change_set_hits(matches[:most], actor), len(matches))
+
+
+def _change_set_hits(matches: Sequence[tuple[Match, int]], actor: Actor) -> list[ChangeSetHit]:
+    """matches: each with the negative of a primary key, in the order of hits."""
+    match_by_pk = {-negative: match for match, negative in matches}
+    change_sets = ChangeSet.objects.select_related("policy").in_bulk(match_by_pk)
+    titles = titles_of(list(change_sets.values()), actor=actor, at=clock.now())
+    return [
+        ChangeSetHit(pk, titles[pk].text, titles[pk].reason, change_sets[pk].state, change_sets[pk].author_name, match)
+        for pk, match in match_by_pk.items()
+        if pk in change_sets
+    ]
 
 
 def _find_sources(query: str, actor: Actor, most: int) -> Group:

@@ -15,6 +15,34 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, 
 
 from apps.core.postgresql.base import IN_EACH_TRANSACTION, DatabaseWrapper
 
+# PostgreSQL's deadlock, serialization failure, lock timeout and statement timeout: the server is there, but busy
+_REPEATABLE = frozenset({"40P01", "40001", "55P03"})
+_BUSY = _REPEATABLE | {"57014"}
+_UNEXPECTED = 4  # times as many rows as expected: from here on a nested loop costs more than to sample the table
+# Of a partitioned table, each partition; and the whole, whose statistics nothing else renews, by its number of rows.
+_GROWN = """
+WITH part AS (
+    SELECT pg_class.*, tree.isleaf, asked FROM unnest(%s::regclass[]) AS asked
+    CROSS JOIN LATERAL (SELECT asked AS relid, true AS isleaf WHERE NOT EXISTS (SELECT FROM pg_partition_tree(asked))
+        UNION ALL SELECT relid, isleaf FROM pg_partition_tree(asked)) AS tree
+    JOIN pg_class ON pg_class.oid = tree.relid),
+grown AS (
+    SELECT * FROM part
+    WHERE isleaf AND pg_relation_size(oid) / current_setting('block_size')::int > 2 * relpages + 100)
+SELECT relname FROM grown
+UNION ALL SELECT relname FROM part AS whole
+WHERE NOT isleaf AND EXISTS (SELECT FROM grown WHERE asked = whole.asked) AND 2 * GREATEST(reltuples, 0) <= (
+    SELECT sum(GREATEST(reltuples, 0)) FROM part WHERE isleaf AND asked = whole.asked)
+"""
+
+# An expression: the running server with its database. It changes when the server is started anew, and with another
+# server. Only then can transactions that were read be lost, at a failover or a recovery, and their numbers be used
+# again: what is kept by such numbers is kept by the epoch, too.
+SERVER_EPOCH = (
+    "(SELECT oid || ' since ' || extract(epoch FROM pg_postmaster_start_time())"
+    " FROM pg_database WHERE datname = current_database())"
+)
+
 
 def after_transaction(call: Callable[[], object]) -> None:
     """Call when the outermost transaction of this thread has been committed or rolled back; immediately without one.
@@ -39,11 +67,6 @@ def join_transaction() -> AbstractContextManager[object]:
     Unlike `atomic`, it sets no savepoint in an open one: for steps whose failure ends all of it.
     """
     return nullcontext() if cast(DatabaseWrapper, connection).is_in_transaction() else transaction.atomic()
-
-
-# PostgreSQL's deadlock, serialization failure, lock timeout and statement timeout: the server is there, but busy
-_REPEATABLE = frozenset({"40P01", "40001", "55P03"})
-_BUSY = _REPEATABLE | {"57014"}
 
 
 def is_busy(error: BaseException | None) -> bool:
@@ -81,24 +104,6 @@ def _bound(settings: dict[str, Any], longest_s: float) -> None:
         settings[IN_EACH_TRANSACTION]["statement_timeout"] = f"{longest_ms}ms"
     else:
         settings["OPTIONS"]["options"] += f" -c statement_timeout={longest_ms}"
-
-
-_UNEXPECTED = 4  # times as many rows as expected: from here on a nested loop costs more than to sample the table
-# Of a partitioned table, each partition; and the whole, whose statistics nothing else renews, by its number of rows.
-_GROWN = """
-WITH part AS (
-    SELECT pg_class.*, tree.isleaf, asked FROM unnest(%s::regclass[]) AS asked
-    CROSS JOIN LATERAL (SELECT asked AS relid, true AS isleaf WHERE NOT EXISTS (SELECT FROM pg_partition_tree(asked))
-        UNION ALL SELECT relid, isleaf FROM pg_partition_tree(asked)) AS tree
-    JOIN pg_class ON pg_class.oid = tree.relid),
-grown AS (
-    SELECT * FROM part
-    WHERE isleaf AND pg_relation_size(oid) / current_setting('block_size')::int > 2 * relpages + 100)
-SELECT relname FROM grown
-UNION ALL SELECT relname FROM part AS whole
-WHERE NOT isleaf AND EXISTS (SELECT FROM grown WHERE asked = whole.asked) AND 2 * GREATEST(reltuples, 0) <= (
-    SELECT sum(GREATEST(reltuples, 0)) FROM part WHERE isleaf AND asked = whole.asked)
-"""
 
 
 def analyze_grown(*tables: str) -> None:
@@ -145,15 +150,6 @@ def consistent_read() -> Iterator[bool]:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield is_outermost
-
-
-# An expression: the running server with its database. It changes when the server is started anew, and with another
-# server. Only then can transactions that were read be lost, at a failover or a recovery, and their numbers be used
-# again: what is kept by such numbers is kept by the epoch, too.
-SERVER_EPOCH = (
-    "(SELECT oid || ' since ' || extract(epoch FROM pg_postmaster_start_time())"
-    " FROM pg_database WHERE datname = current_database())"
-)
 
 
 def n_commits() -> int:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 ALIAS = "replica"
 POLL_S = 0.5
-_MOST_SAMPLES = 20_000  # of a replica that is so far behind that its lag is told by its last commit
+_MOST_LAG_SAMPLES = 20_000  # of a replica that is so far behind that its lag is told by its last commit
 
 # What a copy of all files keeps: a replica of another server, and another database of this one, differ in it.
 _IDENTITY = """
@@ -82,7 +82,7 @@ class Replica:
     def __init__(self) -> None:
         self.state = _UNMEASURED
         self._identity, self._timeline = (0, 0), 0  # of the primary
-        self._samples: deque[tuple[float, int]] = deque(maxlen=_MOST_SAMPLES)  # time, and the primary's position
+        self._samples: deque[tuple[float, int]] = deque(maxlen=_MOST_LAG_SAMPLES)  # time, and the primary's position
         self._lock = threading.Lock()
         self._pid = 0
 

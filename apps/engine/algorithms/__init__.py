@@ -18,8 +18,10 @@ from apps.engine.algorithms.packages import check_algorithm, run_foreign
 from apps.engine.algorithms.slurm_classic import SlurmClassic
 from apps.engine.algorithms.slurm_depth_oblivious import SlurmDepthOblivious
 from apps.engine.algorithms.slurm_fair_tree import SlurmFairTree
+from apps.engine.arrays import FEWEST_FOR_MACHINE_CODE
 from apps.engine.errors import BadParameter, BadTree
 from apps.engine.installed import Installed, load_installed, rejection_note
+from apps.engine.numerics.long_quotients import level_fairshare
 from apps.engine.parameters import Parameter, Settings, read_settings
 from apps.engine.tree import FairshareTree
 
@@ -34,6 +36,7 @@ __all__ = [
     "compute_prepared",
     "explanation_of",
     "get_algorithm",
+    "load_machine_code",
     "package_of",
     "read_algorithm",
 ]
@@ -128,6 +131,17 @@ def compute_prepared(prepared: Prepared, compared: Compared, settings: Settings)
     if name in _BUILT_IN:
         return chosen.compute(prepared, compared, settings)
     return run_foreign(algorithms_of_packages().package.get(name, ""), chosen, prepared, compared, settings)
+
+
+def load_machine_code() -> None:
+    """Compile what the built-in algorithms need for large trees, or load it from the disk: else a page would wait."""
+    n = FEWEST_FOR_MACHINE_CODE
+    tree, _order = FairshareTree.from_columns(np.minimum(np.arange(n) - 1, 0), np.ones(n))
+    usage = np.arange(n, dtype=np.float64)
+    usage[0] = 0.0
+    for name in _BUILT_IN:
+        compute(tree, usage, algorithm=name)
+    level_fairshare(tree.shares, usage, usage)  # Fair Tree needs it for near ties alone
 
 
 def package_of(settings: Settings) -> str:

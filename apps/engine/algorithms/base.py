@@ -84,11 +84,12 @@ class PriorityResult:
     """Everything computed for one tree; arrays (n,) over its entries, never NaN.
 
     usage: total of the entry and its subtree, in the scope in which the entry is compared; group_usage: in the scope in
-    which its children are compared. target, actual, priority, target_global: 0 where `competes` is false (the root,
-    and entries whose shares are *inherit*). priority: higher is sooner among siblings, 0 on target. scalar: int64
-    component of the vector, −1 without one. rank: int64, 0 for none. factor: 0..1, 0 for none. has_rank, has_factor:
-    the entries that have one. is_ranked: the leaves that count in `n_ranked`. depth: levels of the ranked leaves'
-    vectors. columns: additional columns of the algorithm, by the scheduler's names.
+    which its children are compared. target, actual, priority, target_global: 0 where `competes` is false (the root, and
+    entries whose shares are *inherit*); both targets of the root are 1 in a tree without such entries. priority: higher
+    is sooner among siblings, 0 on target. scalar: int64 component of the vector, −1 without one. rank: int64, 0 for
+    none. factor: 0..1, 0 for none. has_rank, has_factor: the entries that have one. is_ranked: the leaves that count in
+    `n_ranked`. depth: levels of the ranked leaves' vectors. columns: additional columns of the algorithm, by the
+    scheduler's names.
     """
 
     settings: Settings

@@ -25,6 +25,17 @@ from apps.engine.tree import FairshareTree
 # Factors whose relative difference is at most this tie.
 TIE = 1e-12
 
+# Below this, doubles lose digits: quotients of smaller numbers are meaningless, or overflow.
+SMALLEST = float(np.finfo(np.float64).tiny)
+_EXACT = 2.0**53
+
+# Numbers below this, and above its inverse, can be multiplied and divided by each other a few times.
+LARGE = 2.0**240
+
+# The prepared tree is cached as an attribute of its tree. A table of trees would never release them, because what is
+# prepared refers to its tree.
+_CACHE_ATTRIBUTE = "_prepared"
+
 
 def users_of(tree: FairshareTree) -> BoolArray:
     """(n,) the leaves of kind `user`, which alone are ranked and counted by Slurm."""
@@ -186,19 +197,6 @@ class Prepared:
     def leaf_walk(self) -> WalkTree:
         """The tree that is walked to rank leaves."""
         return build_walk_tree(self.tree, self.fairshare_parent, self.tree.is_ranked)
-
-
-# Below this, doubles lose digits: quotients of smaller numbers are meaningless, or overflow.
-SMALLEST = float(np.finfo(np.float64).tiny)
-
-_EXACT = 2.0**53
-
-# Numbers below this, and above its inverse, can be multiplied and divided by each other a few times.
-LARGE = 2.0**240
-
-# The prepared tree is cached as an attribute of its tree. A table of trees would never release them, because what is
-# prepared refers to its tree.
-_CACHE_ATTRIBUTE = "_prepared"
 
 
 def prepare(tree: FairshareTree) -> Prepared:

@@ -20,6 +20,12 @@ Inputs = TypeVar("Inputs", Prepared, Compared)
 _NUMBERS = ("usage", "group_usage", "target", "actual", "priority", "target_global", "factor")
 _COUNTS = ("rank", "scalar")
 _MASKS = ("competes", "has_rank", "has_factor", "is_ranked")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+# Parents, shares and usage: two leaves; two groups, one of them idle and with a leaf without shares.
+_TREES = (
+    ((-1, 0, 0), (1.0, 2.0, 1.0), (0.0, 3.0, 0.0)),
+    ((-1, 0, 0, 1, 1, 2, 2), (1.0, 3.0, 1.0, 1.0, 2.0, 0.0, 5.0), (0.0, 0.0, 0.0, 7.0, 1.0, 0.0, 0.0)),
+)
 
 
 def run_foreign(
@@ -96,14 +102,6 @@ def _read_only(inputs: Inputs) -> Inputs:
             views[id(value)].flags.writeable = False
     view_by_field = {each.name: views.get(id(getattr(inputs, each.name))) for each in fields(inputs)}
     return replace(inputs, **{name: view for name, view in view_by_field.items() if view is not None})
-
-
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-# Parents, shares and usage: two leaves; two groups, one of them idle and with a leaf without shares.
-_TREES = (
-    ((-1, 0, 0), (1.0, 2.0, 1.0), (0.0, 3.0, 0.0)),
-    ((-1, 0, 0, 1, 1, 2, 2), (1.0, 3.0, 1.0, 1.0, 2.0, 0.0, 5.0), (0.0, 0.0, 0.0, 7.0, 1.0, 0.0, 0.0)),
-)
 
 
 def check_algorithm(name: str, candidate: object) -> Algorithm:

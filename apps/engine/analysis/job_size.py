@@ -30,6 +30,22 @@ from apps.engine.tree import FairshareTree
 Formula = Literal["printed", "corrected"]
 _EDGE = 1e-12
 _ROUNDING = 1e-15
+REGIONS = {"balance": (-0.25, 0.25), "over": (-0.9, -0.6), "under": (0.6, 0.9)}
+TARGETS = tuple(i / 10 for i in range(1, 10))
+POOL_H = 5_256_000.0  # 600 nodes for a year
+JOB_H = 2_000.0
+FEWEST_BITS, MOST_STATE_BITS = 3, 20
+COLUMNS = ("balance", "over", "under", "overall")
+# Source: operators paper, figure 17; a year on 600 nodes, a job of 2,000 node-hours.
+PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
+    "absolute": (12, 14, 12, 14),
+    "relative": (9, 14, 9, 14),
+    "relative-2": (9, 15, 8, 15),
+    "sigmoid": (9, 12, 9, 12),
+    "sigmoid-2": (6, 11, 9, 11),
+    "slurm": (9, 13, 8, 13),
+    "combined": (10, 15, 8, 15),
+}
 
 
 def fraction_printed(step: FloatArray, actual: FloatArray) -> FloatArray:
@@ -117,12 +133,6 @@ TYPICAL = Reading("corrected", "smallest", "lower-third", real_states_only=False
 # What an entry of a real tree needs: the same without those states.
 TYPICAL_OF_REAL_STATES = Reading("corrected", "smallest", "lower-third", real_states_only=True)
 
-REGIONS = {"balance": (-0.25, 0.25), "over": (-0.9, -0.6), "under": (0.6, 0.9)}
-TARGETS = tuple(i / 10 for i in range(1, 10))
-POOL_H = 5_256_000.0  # 600 nodes for a year
-JOB_H = 2_000.0
-FEWEST_BITS, MOST_BITS = 3, 20
-
 
 def job_fractions(
     operator: Operator, *, bits: int, region: tuple[float, float], targets: Sequence[float], reading: Reading
@@ -188,7 +198,7 @@ def bits_for_job(
 
     job: in node-hours, of the pool POOL_H.
     """
-    for bits in range(FEWEST_BITS, MOST_BITS + 1):
+    for bits in range(FEWEST_BITS, MOST_STATE_BITS + 1):
         fraction = job_fraction(operator, bits=bits, region=region, reading=reading, targets=targets)
         if fraction is not None and fraction * POOL_H <= job:
             return bits
@@ -217,19 +227,6 @@ def best_first(operators: Sequence[Operator], region: str, reading: Reading) -> 
         return np.inf if fraction is None else fraction
 
     return [operator.name for operator in sorted(operators, key=size)]
-
-
-COLUMNS = ("balance", "over", "under", "overall")
-# Source: operators paper, figure 17; a year on 600 nodes, a job of 2,000 node-hours.
-PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
-    "absolute": (12, 14, 12, 14),
-    "relative": (9, 14, 9, 14),
-    "relative-2": (9, 15, 8, 15),
-    "sigmoid": (9, 12, 9, 12),
-    "sigmoid-2": (6, 11, 9, 11),
-    "slurm": (9, 13, 8, 13),
-    "combined": (10, 15, 8, 15),
-}
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ __all__ = [
     "without_target",
     "without_usage",
 ]
+EXPONENT_RATIOS = (0.2, 5.0)  # ratios of the parent, as in the manual's figure
+_CURVE_POINTS = 101
 
 
 def without_target(operator: Operator, actual: FloatArray) -> FloatArray:
@@ -147,10 +149,6 @@ def measured_algorithms() -> Mapping[str, Properties]:
         with suppress(PackageFailed):
             measured[name] = measure_properties(algorithm, read_algorithm(name))
     return measured
-
-
-EXPONENT_RATIOS = (0.2, 5.0)  # ratios of the parent, as in the manual's figure
-_CURVE_POINTS = 101
 
 
 def exponent_of(parent_ratio: FloatArray) -> FloatArray:

@@ -11,11 +11,15 @@ from apps.engine import codecs, sweep
 from apps.engine.algorithms.aequus import puts_zero_shares_last
 from apps.engine.algorithms.base import PriorityResult
 from apps.engine.algorithms.inputs import prepare
-from apps.engine.analysis.job_size import FEWEST_BITS, MOST_BITS, REGIONS, Reading, job_fraction
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.numerics import vector_ranks
 from apps.engine.operators import ON_TARGET_TOLERANCE, Operator
 from apps.engine.tree import FairshareTree
+
+_MOST_TREE_BITS = 31
+_SCANNED = 1 << 16
+_CLOSEST_PAIRS = 256
+_FINEST_BITS = 31  # codecs.MAX_RESOLUTION
 
 
 def changed_pairs(before: IntArray, after: IntArray) -> tuple[int, int]:
@@ -62,11 +66,6 @@ def _inversions(values: IntArray) -> int:
     return count
 
 
-_MOST_BITS = 31
-_SCANNED = 1 << 16
-_CLOSEST_PAIRS = 256
-
-
 @dataclass(frozen=True)
 class Collisions:
     """Effects of a resolution on the ranked leaves of a tree, or on chosen leaves among themselves.
@@ -111,13 +110,13 @@ def collisions_at(
 
 
 def _count(exact: IntArray, rounded: IntArray, resolution: int) -> Collisions:
-    _, vector, size = np.unique(rounded, return_inverse=True, return_counts=True)
+    size = np.bincount(rounded)
     is_misplaced = exact != rounded
     n_tied, n_turned = changed_pairs(exact, rounded) if is_misplaced.any() else (0, 0)
     return Collisions(
         resolution=resolution,
         n_leaves=len(rounded),
-        n_sharing=int((size[vector] > 1).sum()),
+        n_sharing=int((size[rounded] > 1).sum()),
         largest=int(size.max(initial=0)),
         n_lost=int(_is_lost(exact, rounded).sum()),
         n_misplaced=int(is_misplaced.sum()),
@@ -128,7 +127,8 @@ def _count(exact: IntArray, rounded: IntArray, resolution: int) -> Collisions:
 
 def ranks_among(ahead: IntArray) -> IntArray:
     """1 + the number of these leaves strictly ahead of each, from counts over a larger set."""
-    ranks: IntArray = np.searchsorted(np.sort(ahead), ahead, side="left").astype(np.int64) + 1
+    size = np.bincount(ahead)
+    ranks: IntArray = (1 + np.cumsum(size) - size)[ahead]
     return ranks
 
 
@@ -157,7 +157,7 @@ def least_resolution(result: PriorityResult) -> LeastResolution:
     def is_enough(resolution: int) -> bool:
         return not _is_lost(exact, rounded_ahead(result, resolution)).any()
 
-    bits = next((bits for bits in range(1, _MOST_BITS + 1) if is_enough(2**bits)), None)
+    bits = next((bits for bits in range(1, _MOST_TREE_BITS + 1) if is_enough(2**bits)), None)
     if bits is None:
         return LeastResolution(None, None)
     candidates = np.arange(2, min(2**bits, _SCANNED + 1))
@@ -185,7 +185,7 @@ def safe_bits(result: PriorityResult, *, leaves: BoolArray | None = None) -> Saf
     distinct: int | None = None
     same_ranks: int | None = None
     is_same = True
-    for bits in range(_MOST_BITS, 0, -1):
+    for bits in range(_MOST_TREE_BITS, 0, -1):
         rounded = ranks_among(rounded_ahead(result, 2**bits)[chosen])
         is_same = is_same and bool((exact == rounded).all())
         same_ranks = bits if is_same else same_ranks
@@ -215,14 +215,13 @@ def rounded_ahead(result: PriorityResult, resolution: int) -> IntArray:
 
 
 def _is_lost(exact: IntArray, rounded: IntArray) -> BoolArray:
-    """Mask of leaves in a class of `rounded` that contains more than one class of `exact`."""
-    _, vector = np.unique(rounded, return_inverse=True)
-    least = np.full(int(vector.max(initial=-1)) + 1, np.iinfo(np.int64).max)
-    most = np.full_like(least, -1)
-    np.minimum.at(least, vector, exact)
-    np.maximum.at(most, vector, exact)
-    is_mixed: BoolArray = (least != most)[vector]
-    return is_mixed
+    """Mask of leaves in a class of `rounded` that contains more than one class of `exact`. Both are counts or ranks."""
+    one_of_class = np.zeros(int(rounded.max(initial=0)) + 1, np.int64)
+    one_of_class[rounded] = exact
+    is_mixed = np.zeros(len(one_of_class), np.bool_)
+    is_mixed[rounded[exact != one_of_class[rounded]]] = True
+    lost: BoolArray = is_mixed[rounded]
+    return lost
 
 
 def _closest_siblings(result: PriorityResult) -> FloatArray:
@@ -250,9 +249,6 @@ def _distinguishes(pairs: FloatArray, resolutions: IntArray) -> BoolArray:
     for low, high in pairs:
         is_apart &= codecs.components(low, resolutions) != codecs.components(high, resolutions)
     return is_apart
-
-
-_FINEST_BITS = 31  # codecs.MAX_RESOLUTION
 
 
 @dataclass(frozen=True)
@@ -309,55 +305,6 @@ def bits_now(
         needed[codecs.scalar(now, 2**bits) != codecs.scalar(then, 2**bits)] = bits
     is_fixed = (prepared.target <= 0) | ((usage == group) & (group > 0))
     return _by_level(contest, needed, counts, is_fixed, prepared.depth)
-
-
-def bits_planned(
-    tree: FairshareTree,
-    operator: Operator,
-    *,
-    pool_usage: float,
-    job_usage: float,
-    reading: Reading,
-) -> TreeBits:
-    """Bits that let a job show on every level while priorities are in balance, before there is any usage.
-
-    pool_usage: what a full window holds: capacity times its length (600 nodes for a year: 5,256,000 node-hours). Each
-    group is assumed to have used its part of it, the pool times its target_global. By `job_fraction` at each entry's
-    own target, to three digits. job_usage in the same unit.
-    """
-    prepared = prepare(tree)
-    contest = prepared.contest
-    pool = pool_usage * prepared.target_global[np.maximum(contest.parent, 0)]
-    counts = _has_leaves(contest, prepared.ends)
-    counts[0] = False
-    allowed = np.full(contest.n_entries, np.inf)
-    np.divide(job_usage, pool, out=allowed, where=pool > 0)
-    needed = np.zeros(contest.n_entries, dtype=np.int64)
-    rounded = _three_digits(prepared.target)
-    for target in np.unique(rounded[counts & (rounded > 0)]).tolist():
-        alike = np.flatnonzero(counts & (rounded == target))
-        needed[alike] = _fewest_bits(operator, target, allowed[alike], reading)
-    return _by_level(contest, needed, counts, prepared.target <= 0, prepared.depth)
-
-
-def _fewest_bits(operator: Operator, target: float, allowed: FloatArray, reading: Reading) -> IntArray:
-    """For each allowed fraction the fewest bits with a smaller one; 0 where even the most aren't enough."""
-    fewest = np.zeros(len(allowed), dtype=np.int64)
-    for bits in range(FEWEST_BITS, MOST_BITS + 1):
-        fraction = job_fraction(operator, bits=bits, region=REGIONS["balance"], reading=reading, targets=(target,))
-        if fraction is not None:
-            fewest[(fewest == 0) & (fraction <= allowed)] = bits
-        if fewest.all():
-            break
-    return fewest
-
-
-def _three_digits(values: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        magnitude = np.where(values > 0, np.floor(np.log10(values)), 0.0)
-    step = 10.0 ** (magnitude - 2)
-    rounded: FloatArray = np.minimum(np.round(values / step) * step, 1.0)
-    return rounded
 
 
 def _has_leaves(contest: FairshareTree, ends: IntArray) -> BoolArray:

@@ -15,6 +15,11 @@ from apps.engine.explain.path_step import Step, compared_values, lineage, step_o
 from apps.engine.tree import FairshareTree
 
 _WIDE = 256
+DecidedBy = Literal["level", "whole_path", "sibling_order", "own_order", "tie"]
+_RELATIVE_WIDTH = 1e-12
+_SAME_PRIORITY = 1e-9  # closer values are equal, without allowance for rounding
+_MOST_HALVINGS = 200
+_FARTHEST = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,13 +179,6 @@ def _sign(result: PriorityResult, left: float, right: float) -> int:
         return 1 if left > right else -1
     width = float(tie_width(result, np.array(left), np.array(right)))
     return 0 if abs(left - right) <= width else int(np.sign(left - right))
-
-
-DecidedBy = Literal["level", "whole_path", "sibling_order", "own_order", "tie"]
-_RELATIVE_WIDTH = 1e-12
-_SAME_PRIORITY = 1e-9  # closer values are equal, without allowance for rounding
-_MOST_HALVINGS = 200
-_FARTHEST = 1e12
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ _AT_ONCE_S = 1e-3  # a half-life after which everything is gone within a second
 # Windows with w(a + b) = w(a) · w(b): usage of any age decays alike. `pbs` also multiplies all usage at its instants.
 _GEOMETRIC = ("none", "exponential", "slurm", "gridengine", "lsf")
 _SCALES_ALIKE = (*_GEOMETRIC, "pbs")
+_DENSE_H = 14 * 24  # up to here every hour is computed, beyond it every sixth
+_SPARSE_H = 6
 
 
 @dataclass(frozen=True)
@@ -225,11 +227,6 @@ def _balance_after(
     return int(np.sign(Balance(min(own, group), group, target).excess_usage))
 
 
-_BY_INSTANTS = ("pbs", "flux")  # windows whose weights depend on the instant, not on the age alone
-_DENSE_H = 14 * 24  # up to here every hour is computed, beyond it every sixth
-_SPARSE_H = 6
-
-
 @dataclass(frozen=True)
 class UsageRate:
     """Usage a second from now on: the entry's own and the whole group's, 0 ≤ own ≤ group."""
@@ -300,7 +297,7 @@ def course_in_window(history: History, window: Window, *, as_of_s: float, hours:
     """The course for any window: each hour's usage is weighted at each future hour as a recompute would weight it."""
     settled_h = math.inf if window.reach_s is None else math.ceil(window.reach_s / BUCKET_S) + 2
     is_whole, hours = settled_h <= hours, int(min(hours, settled_h))
-    if window.aging in _BY_INSTANTS:
+    if window.depends_on_instant:
         grid = _grid(hours, dense_h=0)
         both = np.stack([history.own_usage, history.group_usage])
         known = np.stack([_weighed(history, both, as_of_s + hour * BUCKET_S, window) for hour in grid.tolist()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,31 @@ from apps.engine.numerics.walk_order import Slots
 
 WholeNumbers = npt.NDArray[np.object_]
 _MANTISSA_BITS = 53
+IDLE_WEIGHT = 2.0**64  # of an entry with shares and no usage: the highest
+
+# Neighbours a ≥ b in sorted order tie where a − b < 2⁻⁵² · max(a, 1). Source: flux-accounting.
+_TIE_BITS = 52
+TIE = 2.0**-_TIE_BITS
+# The margin covers the rounding of long doubles with 64 bits; with fewer bits nothing ties for sure.
+_TIE_WITH_MARGIN = TIE * (1 - 2.0**-6) if np.finfo(np.longdouble).nmant >= 63 else -1.0
+# Largest relative error of a weight as a double, with a margin. Compared with siblings: one quotient, times a factor
+# that all siblings share. Compared with others: their factors come from sums of a million doubles, over 64 levels.
+OFF_BESIDE_SIBLINGS = 2.0**-50
+OFF_BESIDE_OTHERS = 2.0**-38
+# Doubles between these have all bits.
+LEAST_RATIO, MOST_RATIO = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
+# Exact weights keep this many bits after the point: two weights made of doubles are equal or differ well before it.
+POINT = 1024
+
+
+class Walked(NamedTuple):
+    """What the walk of a tree writes, (n,). actual: part of the usage of siblings."""
+
+    weight: FloatArray
+    actual: FloatArray
+    priority: FloatArray
+    rank: IntArray
+    factor: FloatArray
 
 
 def whole_numbers(values: FloatArray) -> WholeNumbers:
@@ -28,32 +53,16 @@ def whole_numbers(values: FloatArray) -> WholeNumbers:
     return numbers
 
 
-# Neighbours a ≥ b in sorted order tie where a − b < 2⁻⁵² · max(a, 1). Source: flux-accounting.
-_TIE_BITS = 52
-_TIE = 2.0**-_TIE_BITS
-# The margin covers the rounding of long doubles with 64 bits; with fewer bits nothing ties for sure.
-_TIE_WITH_MARGIN = _TIE * (1 - 2.0**-6) if np.finfo(np.longdouble).nmant >= 63 else -1.0
-# Largest relative error of a weight as a double, with a margin. Compared with siblings: one quotient, times a factor
-# that all siblings share. Compared with others: their factors come from sums of a million doubles, over 64 levels.
-_OFF_BESIDE_SIBLINGS = 2.0**-50
-_OFF_BESIDE_OTHERS = 2.0**-38
-# Doubles between these have all bits.
-_LEAST, _MOST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
-# Exact weights keep this many bits after the point: two weights made of doubles are equal or differ well before it.
-POINT = 1024
-
-
 @dataclass(frozen=True, eq=False)
 class WeightOrder:
     """Weights of flux, which tie where their exact values are within flux's tolerance.
 
-    value: (n,) weights as doubles. idle: the weight of every idle entry. parent, child_count, shares: (n,) of the tree.
+    value: (n,) weights as doubles. parent, child_count, shares: (n,) of the tree.
     usage: (n,) total of the subtree. long: returns weights of some entries with 62 bits, NaN where it can't. exact:
     returns weight · 2^POINT of some entries, rounded down.
     """
 
     value: FloatArray
-    idle: float
     parent: npt.NDArray[np.integer[Any]]
     child_count: npt.NDArray[np.integer[Any]]
     shares: FloatArray
@@ -85,14 +94,14 @@ class WeightOrder:
         """The ties by doubles or long doubles where these are certain, else by exact weights."""
         gap = value[:-1] - value[1:]
         width = np.maximum(value[:-1], 1.0)  # descending, so the first of two is the larger
-        width *= _TIE
+        width *= TIE
         same = np.zeros(len(value), dtype=np.bool_)
         np.less(gap, width, out=same[1:])
         same[slots.lists.starts] = False
-        width *= _OFF_BESIDE_OTHERS / _TIE
+        width *= OFF_BESIDE_OTHERS / TIE
         is_close = np.zeros(len(value), dtype=np.bool_)
         np.less(gap, width, out=is_close[1:])
-        is_close[1:] &= (gap > 0) | ((value[:-1] > 0) & (value[:-1] != self.idle))
+        is_close[1:] &= (gap > 0) | ((value[:-1] > 0) & (value[:-1] != IDLE_WEIGHT))
         is_close[slots.lists.starts] = False
         close = is_close.nonzero()[0]
         if len(close):
@@ -116,9 +125,9 @@ class WeightOrder:
             is_doubtful |= self._ratio[entries] != self._ratio[other]
         left = is_doubtful.nonzero()[0]
         value, gap = self.value[entries[left]], gap[left]
-        width = np.maximum(value, 1.0) * _TIE
-        off = np.where(are_siblings[left], _OFF_BESIDE_SIBLINGS, _OFF_BESIDE_OTHERS) * value
-        is_doubtful[left] = np.abs(gap - width) <= off + _OFF_BESIDE_OTHERS * width
+        width = np.maximum(value, 1.0) * TIE
+        off = np.where(are_siblings[left], OFF_BESIDE_SIBLINGS, OFF_BESIDE_OTHERS) * value
+        is_doubtful[left] = np.abs(gap - width) <= off + OFF_BESIDE_OTHERS * width
         return is_doubtful
 
     def _tie_for_sure(self, entries: IntArray, other: IntArray) -> BoolArray:
@@ -132,7 +141,7 @@ class WeightOrder:
         """(n,) shares / usage; NaN, which equals nothing, for entries with children and where bits are lost."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = self.shares / self.usage
-        ratio[(ratio < _LEAST) | (ratio > _MOST) | (self.child_count > 0)] = np.nan
+        ratio[(ratio < LEAST_RATIO) | (ratio > MOST_RATIO) | (self.child_count > 0)] = np.nan
         return ratio
 
     def _decide_exactly(self, slots: Slots, order: IntArray, same: BoolArray, doubtful: IntArray) -> BoolArray:

@@ -56,8 +56,8 @@ def _divide(number: Number, divisor: Number) -> Number:
 @compiled
 def fill_level_fairshare(
     shares: FloatArray, usage: FloatArray, parent_usage: FloatArray, exponent: IntArray, mantissa: Words
-) -> None:
-    """Write `long_quotients.level_fairshare` into (exponent, mantissa), one entry after the other."""
+) -> bool:
+    """Write `long_quotients.level_fairshare` into (exponent, mantissa), one entry after the other; returns True."""
     for i in range(len(shares)):
         if shares[i] > 0 and usage[i] > 0:
             S = _long(shares[i])
@@ -67,3 +67,4 @@ def fill_level_fairshare(
         else:
             exponent[i] = _BEYOND if shares[i] > 0 else -_BEYOND
             mantissa[i] = _ONE << _TOP_BIT
+    return True

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apps.engine.arrays import BoolArray, FloatArray, IntArray, LongArray
+from apps.engine.arrays import FEWEST_FOR_MACHINE_CODE, BoolArray, FloatArray, IntArray, LongArray
 
 Words = npt.NDArray[np.uint64]
 Amounts = FloatArray | LongArray
@@ -23,7 +23,6 @@ _BASE = np.uint64(1 << 32)
 _TOP_BIT = np.uint64(63)
 _EXTRA_BITS = np.uint64(11)  # a long double's mantissa has 64 bits, a double's 53
 _BEYOND = 1 << 20  # an exponent that no quotient of doubles reaches
-_FEWEST_FOR_MACHINE_CODE = 8192
 
 
 class LongNumbers(NamedTuple):
@@ -84,7 +83,7 @@ def level_fairshare(shares: FloatArray, usage: Amounts, parent_usage: Amounts) -
     Below all other levels where shares are 0; otherwise above all others where usage is 0. Elsewhere parent_usage > 0.
     usage and parent_usage may be doubles or long doubles. Source: Slurm 22.05, priority/multifactor, Fair Tree.
     """
-    if len(shares) >= _FEWEST_FOR_MACHINE_CODE and usage.dtype == parent_usage.dtype == np.float64:
+    if len(shares) >= FEWEST_FOR_MACHINE_CODE and usage.dtype == parent_usage.dtype == np.float64:
         # Imported here, because small trees shouldn't wait for numba to be loaded.
         from apps.engine import fast
         from apps.engine.numerics import long_kernels
@@ -92,8 +91,8 @@ def level_fairshare(shares: FloatArray, usage: Amounts, parent_usage: Amounts) -
         if fast.is_on():
             level = LongNumbers(np.empty(len(shares), dtype=np.int64), np.empty(len(shares), dtype=np.uint64))
             doubles = np.asarray(usage, dtype=np.float64), np.asarray(parent_usage, dtype=np.float64)
-            long_kernels.fill_level_fairshare(shares, *doubles, level.exponent, level.mantissa)
-            return level
+            if fast.attempt(long_kernels.fill_level_fairshare, shares, *doubles, *level):
+                return level
     is_finite = (shares > 0) & (usage > 0)
     S, used, used_by_parent = (
         LongNumbers.from_floats(np.where(is_finite, values, 1.0)) for values in (shares, usage, parent_usage)

@@ -17,6 +17,11 @@ _BLOCK = 1 << 15
 _WIDEST_ROW = 256
 _FEWEST_IN_ROWS = 2048
 
+# The bits of infinity: doubles ≥ 0 order as their bits do.
+_INFINITE = np.int64(0x7FF << 52)
+# At least this many low bits are ignored when sorting: values a few units in the last place apart count as near.
+_FEWEST_DROPPED = 4
+
 
 class Rows(NamedTuple):
     """Lists as rows of equal width.
@@ -193,12 +198,6 @@ def running_position(lists: Lists | Level, sizes: IntArray, first: IntArray) -> 
     before: IntArray = np.cumsum(sizes) - sizes
     before += np.repeat(first - before[lists.starts], lists.counts)
     return before
-
-
-# The bits of infinity: doubles ≥ 0 order as their bits do.
-_INFINITE = np.int64(0x7FF << 52)
-# At least this many low bits are ignored when sorting: values a few units in the last place apart count as near.
-_FEWEST_DROPPED = 4
 
 
 class Slots(NamedTuple):

@@ -33,7 +33,9 @@ MOST_ISSUERS = 512
 _HEAD = ("expires_at", "format", "issued_at", "issuer", "issuers", "previous", "publication", "root", "version")
 _MOST_VERSION = 2**53
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_MOST_NAMED = 50
+_MOST_NAMED_PROBLEMS = 50
+MOST_AMOUNT = 1e12
+MOST_EXACT_NUMBER = 2**53
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def _refuse_local_settings(tree: TreeColumns) -> None:
         problems += [FieldProblem(tree.path(i), message) for i in rows]
     if problems:
         first = problems[0]
-        raise BadDocument(f"{first.where} {first.message}.", fields=problems[:_MOST_NAMED])
+        raise BadDocument(f"{first.where} {first.message}.", fields=problems[:_MOST_NAMED_PROBLEMS])
 
 
 def read_authority(value: object, where: str) -> str:
@@ -217,10 +219,6 @@ def check_format(document: Mapping[str, Any], expected: str) -> None:
 
 def bad_field(where: str, message: str) -> BadDocument:
     return BadDocument(f"{where} {message}.", fields=[FieldProblem(where, message)])
-
-
-MOST_AMOUNT = 1e12
-MOST_NUMBER = 2**53
 
 
 class Rows:
@@ -303,7 +301,7 @@ def refuse_at(rows: Rows, name: str, wrong: I8, message: str) -> None:
 
 
 def read_integer(value: object, where: str, minimum: int) -> int:
-    if type(value) is not int or not minimum <= value <= MOST_NUMBER:
+    if type(value) is not int or not minimum <= value <= MOST_EXACT_NUMBER:
         raise bad_field(where, f"must be a whole number from {minimum}")
     return value
 

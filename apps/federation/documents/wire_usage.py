@@ -50,15 +50,15 @@ from apps.federation.documents.wire import (
     refuse_at,
 )
 from apps.policies.tree.names import has_markup
-from apps.usage.buckets import AMOUNTS, QUANTA, RESOURCES
+from apps.usage.bucket_deltas import AMOUNTS, QUANTA, RESOURCES
 from apps.usage.parsers.base import F8, I8, LAST_US
 
 FORMAT = "fairshare-usage/1"
-MOST_ROWS = 1_000_000
-MOST_ENTRIES = 200_000
+MOST_DOCUMENT_ROWS = 1_000_000
+MOST_DOCUMENT_ENTRIES = 200_000
 MOST_RUNNING = 200_000
-MOST_HOURS = 100_000
-MOST_CORES = 1e9
+MOST_DOCUMENT_HOURS = 100_000
+LEAST_DOCUMENT_CORES, MOST_DOCUMENT_CORES = 1e-3, 1e9
 MOST_SUM = 2**53 // QUANTA  # of an hour: below it, sums of multiples of 2⁻¹⁰ are exact
 MOST_SITE = 64
 _HOUR_NEEDS = ("hour", "entry", AMOUNTS[0])
@@ -285,8 +285,8 @@ def _read_site(value: object) -> str:
 
 def _read_capacity(value: object) -> float:
     cores = read_object(value, ("cores",), ("cores",), "capacity")["cores"]
-    if type(cores) not in (int, float) or not 0 < cores <= MOST_CORES:
-        raise bad_field("capacity.cores", f"must be a number above 0, at most {MOST_CORES:,.0f}")
+    if type(cores) not in (int, float) or not 0 < cores <= MOST_DOCUMENT_CORES:
+        raise bad_field("capacity.cores", f"must be a number above 0, at most {MOST_DOCUMENT_CORES:,.0f}")
     return float(cores)
 
 
@@ -302,8 +302,8 @@ def _read_enforced(value: object) -> Enforced:
 
 def _read_entries(value: object) -> list[UUID]:
     uids = read_list(value, "entries")
-    if len(uids) > MOST_ENTRIES:
-        raise TooLarge(f"The document names {len(uids):,} entries; the limit is {MOST_ENTRIES:,}.")
+    if len(uids) > MOST_DOCUMENT_ENTRIES:
+        raise TooLarge(f"The document names {len(uids):,} entries; the limit is {MOST_DOCUMENT_ENTRIES:,}.")
     entries = [_read_uid(uid, f"entries[{at}]") for at, uid in enumerate(uids)]
     for at, (uid, following) in enumerate(pairwise(uids), 1):
         if uid >= following:
@@ -322,8 +322,8 @@ def _read_uid(value: object, where: str) -> UUID:
 
 def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8, I8, F8]:
     hours_json = read_list(value, "hours")
-    if len(hours_json) > MOST_HOURS:
-        raise TooLarge(f"The document reports {len(hours_json):,} hours; the limit is {MOST_HOURS:,}.")
+    if len(hours_json) > MOST_DOCUMENT_HOURS:
+        raise TooLarge(f"The document reports {len(hours_json):,} hours; the limit is {MOST_DOCUMENT_HOURS:,}.")
     hours = np.fromiter((_read_hour(hour, at, head) for at, hour in enumerate(hours_json)), np.int64, len(hours_json))
     late = np.flatnonzero(hours[1:] <= hours[:-1])
     if len(late):
@@ -331,8 +331,8 @@ def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8,
         raise bad_field(f"hours[{at}].hour", "comes twice" if hours[at] == hours[at - 1] else "isn't in order")
     lengths = np.fromiter((len(hour["entry"]) for hour in hours_json), np.int64, len(hours_json))
     rows = Rows(hours_json, lengths)
-    if rows.n > MOST_ROWS:
-        raise TooLarge(f"The document has {rows.n:,} rows; the limit is {MOST_ROWS:,}.")
+    if rows.n > MOST_DOCUMENT_ROWS:
+        raise TooLarge(f"The document has {rows.n:,} rows; the limit is {MOST_DOCUMENT_ROWS:,}.")
     entry = read_indexes(rows, n_entries)
     refuse_at(rows, "entry", rows.unordered(entry), "isn't in order, or comes twice")
     amounts = np.zeros((rows.n, len(AMOUNTS)))

@@ -51,6 +51,9 @@ from apps.policies.tree.stored import load_tree
 R = TypeVar("R", bound="Mount | Subscription")
 SCOPE = "federation"
 
+# Whether anything is fetched from other sites. Mounts of archived policies count here, but not in `count_alarming`.
+FETCHES = "SELECT 1 WHERE EXISTS (SELECT FROM federation_mount) OR EXISTS (SELECT FROM federation_subscription)"
+
 
 class Direction(StrEnum):
     """The direction of data between this site and a peer."""
@@ -80,7 +83,7 @@ class Peer:
     effect: Annotated[float | None, "Target of the entry, of the whole tree"]
     error: str = ""
     stale_action: str = ""
-    took_s: Annotated[float | None, "Duration of the last fetch; null before the first, and for readers"] = None
+    duration_s: Annotated[float | None, "Duration of the last fetch; null before the first, and for readers"] = None
 
 
 def may_federate(*, at: datetime, actor: Actor) -> bool:
@@ -139,8 +142,8 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     """
     require_federation(at=at, actor=actor)
     policies: dict[int, MountablePolicy] = {}
-    mounts = _mounts().annotate(took_s=_newest_fetch("mount")).order_by("issuer", "publication", "id")
-    taken = _subscriptions().annotate(took_s=_newest_fetch("subscription")).order_by("issuer", "feed", "id")
+    mounts = _mounts().annotate(duration_s=_newest_fetch("mount")).order_by("issuer", "publication", "id")
+    taken = _subscriptions().annotate(duration_s=_newest_fetch("subscription")).order_by("issuer", "feed", "id")
     peers = [
         _fetched(
             row,
@@ -160,10 +163,6 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     if administers_within_bounds(actor, SCOPE) and not actor.is_bound:
         peers += _readers(policies, at, actor)
     return peers
-
-
-# Whether anything is fetched from other sites. Mounts of archived policies count here, but not in `count_alarming`.
-FETCHES = "SELECT 1 WHERE EXISTS (SELECT FROM federation_mount) OR EXISTS (SELECT FROM federation_subscription)"
 
 
 def count_alarming(*, at: datetime, actor: Actor, ids: Sequence[int] | None = None) -> int:
@@ -285,7 +284,7 @@ def _fetched(
     active_version: int,
 ) -> Peer:
     path, effect = policy.where(row.entry_uid)
-    took_s: float | None = getattr(row, "took_s", None)
+    duration_s: float | None = getattr(row, "duration_s", None)
     return Peer(
         direction=direction,
         id=row.pk,
@@ -303,7 +302,7 @@ def _fetched(
         error=row.error,
         condition=_condition_of(row, at),
         stale_action=row.stale_action,
-        took_s=took_s,
+        duration_s=duration_s,
     )
 
 

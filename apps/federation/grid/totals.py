@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
@@ -34,8 +34,8 @@ from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.suppression import Amounts, shown_entries
 from apps.priorities.visibility import daily_snapshot_before
 
-MOST_ROWS = 300
-MOST_LEVELS = 6
+MOST_GRID_ROWS = 300
+MOST_GRID_LEVELS = 6
 _DAYS_BEFORE = 3
 _EVER = 100 * 366 * 86_400.0  # a window that reaches further back counts as unlimited
 
@@ -142,7 +142,7 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
     top = view.tree.index_of_path(entry) if "\0" not in entry else None
     if top is None or not view.visibility.may_see(top):
         raise NotFound(f"There is no entry {entry[:200]!r} in {policy_slug[:80]}.")
-    levels = min(max(levels, 1), MOST_LEVELS)
+    levels = min(max(levels, 1), MOST_GRID_LEVELS)
     listed, n_more = _listed(view, top, levels)
     since = _window_start(view)
     by_site = None if view.as_of is None else _load(view, since)
@@ -211,7 +211,7 @@ def _listed(view: PolicyView, top: int, levels: int) -> tuple[list[int], int]:
     while waiting:
         i, depth = waiting.pop()
         n += 1
-        if len(entries) < MOST_ROWS:
+        if len(entries) < MOST_GRID_ROWS:
             entries.append(i)
         if depth < levels:
             waiting += [(child, depth + 1) for child in reversed(view.visible_children(i))]
@@ -219,10 +219,11 @@ def _listed(view: PolicyView, top: int, levels: int) -> tuple[list[int], int]:
 
 
 def _window_start(view: PolicyView) -> datetime | None:
-    reach_s = window_of(view.settings.window).reach_s
-    if view.as_of is None or reach_s is None or reach_s > _EVER:
+    if view.as_of is None:
         return None
-    return view.as_of - timedelta(seconds=reach_s)
+    as_of_s = view.as_of.timestamp()
+    begins_s = window_of(view.settings.window).begins_s(as_of_s)
+    return None if begins_s is None or as_of_s - begins_s > _EVER else datetime.fromtimestamp(begins_s, UTC)
 
 
 def _load(view: PolicyView, since: datetime | None) -> BySite:

@@ -39,14 +39,14 @@ DERIVED_STATE = (
     ),
 )
 
-MOST_BUCKETS = 2_000_000  # read during a request
-MOST_LISTED = 50
-_LEAST = 1e-9  # smaller differences of shares and priorities are rounding errors
+MOST_GRID_BUCKETS = 2_000_000  # read during a request
+MOST_LISTED_DIFFERENCES = 50
+_LEAST_MOVE = 1e-9  # smaller differences of shares and priorities are rounding errors
 _COUNT = """
 SELECT count(*) FROM (SELECT FROM usage_bucket WHERE (%(from_at)s::timestamptz IS NULL OR hour_at >= %(from_at)s)
     AND hour_at < %(to_at)s LIMIT %(most)s) buckets
 """
-_MOST_CACHED = 4
+_MOST_CACHED_GRIDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,8 @@ def compare_without_sources(
         settings=view.settings,
         as_of=view.snapshot.as_of,
         sources=tuple(sorted(ids)),
-        n_more=max(len(order) - MOST_LISTED, 0),
-        rows=tuple(_difference(both, int(i)) for i in order[:MOST_LISTED]),
+        n_more=max(len(order) - MOST_LISTED_DIFFERENCES, 0),
+        rows=tuple(_difference(both, int(i)) for i in order[:MOST_LISTED_DIFFERENCES]),
         n_moved=n_moved,
         n_hidden=int(len(visible) - visible.sum()),
     )
@@ -168,7 +168,7 @@ def _differences(both: BothResults, visible: Mask) -> tuple[npt.NDArray[np.int64
     by_priority = np.where(compared, np.abs(after.priority - before.priority), 0.0)
     ranked = (before.rank > 0) & (after.rank > 0) & visible
     by_rank = np.where(ranked, np.abs(after.rank - before.rank), 0)
-    differs = np.flatnonzero((by_share > _LEAST) | (by_priority > _LEAST) | (by_rank > 0))
+    differs = np.flatnonzero((by_share > _LEAST_MOVE) | (by_priority > _LEAST_MOVE) | (by_rank > 0))
     order = differs[np.lexsort((differs, -by_rank[differs], -np.round(by_share[differs], 12)))]
     return order, int((by_rank > 0).sum())
 
@@ -199,7 +199,7 @@ def _side(computed: Computed, i: int) -> Side:
 
 
 @cached(
-    LRUCache(_MOST_CACHED),
+    LRUCache(_MOST_CACHED_GRIDS),
     key=lambda view, snapshot, source_ids: (*snapshot_key(view.policy, snapshot), source_ids),
     lock=Lock(),
 )
@@ -212,9 +212,9 @@ def _compute_cached(view: PolicyView, snapshot: ServedSnapshot, source_ids: froz
 def _reject_too_many(settings: PolicySettings, as_of: datetime) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            _COUNT, {"from_at": oldest_counted_at(settings, as_of), "to_at": as_of, "most": MOST_BUCKETS + 1}
+            _COUNT, {"from_at": oldest_counted_at(settings, as_of), "to_at": as_of, "most": MOST_GRID_BUCKETS + 1}
         )
         n = int(cursor.fetchone()[0])
-    if n > MOST_BUCKETS:
+    if n > MOST_GRID_BUCKETS:
         message = _("More than %(n)s hours of usage count in this policy: the calculation would take too long.")
-        raise TooLarge(message % {"n": f"{MOST_BUCKETS:,}"})
+        raise TooLarge(message % {"n": f"{MOST_GRID_BUCKETS:,}"})

@@ -19,13 +19,13 @@ from apps.core.signing import BadDocument
 from apps.federation.documents.wire import PolicyDocument
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.document_merge import differs, indexes_of, new_name_problems
-from apps.policies.tree.names import MAX_DEPTH, MOST_ENTRIES
+from apps.policies.tree.names import MAX_DEPTH, MOST_POLICY_ENTRIES
 from apps.policies.tree.revision_diff import TargetChanges, compare_targets
 from apps.policies.tree.working_tree import breadth_first, without_unused_kinds
 
 Value = TypeVar("Value")
 OwnedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
-_MOST_NAMED = 50
+_MOST_NAMED_FOREIGN = 50
 _MOST_SAID = 5  # the number of items in the message itself
 
 
@@ -132,7 +132,7 @@ def _refuse_foreign_uids(
     here[0] = -1  # the root is represented by the mount
     foreign = np.flatnonzero((here >= 0) & ~below[here])
     problems = []
-    for i in foreign[:_MOST_NAMED].tolist():
+    for i in foreign[:_MOST_NAMED_FOREIGN].tolist():
         what = "the mount itself" if here[i] == at else head.path(int(here[i]))
         problems.append(FieldProblem(tree.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
     fresh = {tree.uuid(i): i for i in (1 + np.flatnonzero(here[1:] < 0)).tolist()}
@@ -141,7 +141,7 @@ def _refuse_foreign_uids(
     problems += [FieldProblem(tree.path(i), message) for uid, i in fresh.items() if uid in known]
     if problems:
         first = problems[0]
-        raise BadDocument(f"{first.where} {first.message}.", code="foreign_uid", fields=problems[:_MOST_NAMED])
+        raise BadDocument(f"{first.where} {first.message}.", code="foreign_uid", fields=problems[:_MOST_NAMED_FOREIGN])
 
 
 def _refuse_new_names(head: TreeColumns, tree: TreeColumns) -> None:
@@ -159,7 +159,7 @@ def _refuse_new_names(head: TreeColumns, tree: TreeColumns) -> None:
         listed = "; ".join(f"{shown(each.where)} {each.message}" for each in problems[:_MOST_SAID])
         more = f"; and {len(problems) - _MOST_SAID:,} more" if len(problems) > _MOST_SAID else ""
         remedy = "Ask the authority to rename and publish again; what is mounted here stays as it is until then."
-        raise BadDocument(f"{listed}{more}. {remedy}", code="bad_name", fields=problems[:_MOST_NAMED])
+        raise BadDocument(f"{listed}{more}. {remedy}", code="bad_name", fields=problems[:_MOST_NAMED_FOREIGN])
 
 
 def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocument) -> None:
@@ -167,8 +167,8 @@ def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocume
     if n_levels > MAX_DEPTH:
         raise BadDocument(f"At this place the tree would have {n_levels} levels; {MAX_DEPTH} are allowed.")
     n_entries = len(head) - int(below.sum()) + len(document.tree) - 1
-    if n_entries > MOST_ENTRIES:
-        raise BadDocument(f"The policy would have {n_entries:,} entries; {MOST_ENTRIES:,} are allowed.")
+    if n_entries > MOST_POLICY_ENTRIES:
+        raise BadDocument(f"The policy would have {n_entries:,} entries; {MOST_POLICY_ENTRIES:,} are allowed.")
 
 
 def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> AppliedDocument:

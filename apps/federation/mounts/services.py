@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts.account_ids import is_reserved
 from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.entry_accounts import is_reserved
 from apps.core import outbound
 from apps.core.addresses import target_of
 from apps.core.code_paths import command_name
@@ -42,7 +42,7 @@ _COMMON: Mapping[str, tuple[float, float]] = {
     "max_age_s": (60, 366 * 86_400),
     "most_bytes": (1_024, 256 * 1024**2),
 }
-_SETTINGS: Mapping[str, tuple[float, float]] = {
+SETTING_BOUNDS: Mapping[str, tuple[float, float]] = {
     **_COMMON,
     "most_points": (0, 100),
     "most_entries": (1, 1_000_000),
@@ -209,7 +209,7 @@ def clean_fingerprint(text: str) -> str:
 
 def clean_settings(values: Mapping[str, Any], *, of_usage: bool = False) -> dict[str, Any]:
     """Check limits and interval of a mount or subscription; omitted values stay."""
-    known = _COMMON if of_usage else _SETTINGS
+    known = _COMMON if of_usage else SETTING_BOUNDS
     others = ("stale_action",) if of_usage else ("stale_action", "keep_usage")
     problems, read = [], {}
     for name, value in values.items():

@@ -23,6 +23,34 @@ _LAST_PLACES = """
 SELECT DISTINCT ON (uid) uid, parent_uid FROM policies_entry
 WHERE policy_id = %s AND uid = ANY(%s::uuid[]) ORDER BY uid, since DESC
 """
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+Place = tuple[UUID | None, int]  # an entry, and a revision that had it
+
+# For each time that an entry was added, in whatever revision, its last location.
+_CAME_AND_WENT = """
+SELECT uid, parent_uid, CASE WHEN came THEN since END, CASE WHEN went THEN until - 1 END FROM (
+    SELECT uid, parent_uid, since, until,
+        lag(until) OVER versions IS DISTINCT FROM since AS came, lead(since) OVER versions IS NULL AS went
+    FROM policies_entry WHERE policy_id = %s AND uid = ANY(%s::uuid[])
+    WINDOW versions AS (PARTITION BY uid ORDER BY since)
+) AS version WHERE came OR went
+"""
+
+_ABOVE = """
+SELECT asked.uid, asked.number, was.parent_uid, was.mount IS NOT NULL,
+    CASE WHEN was.mount IS NOT NULL THEN (SELECT mount IS NOT NULL AND (until IS NULL OR until >= asked.number)
+        FROM policies_entry WHERE policy_id = %(policy)s AND uid = asked.uid AND since < asked.number
+        ORDER BY since DESC LIMIT 1) END,
+    CASE WHEN was.mount IS NOT NULL THEN EXISTS (SELECT FROM policies_entry AS today
+        WHERE today.policy_id = %(policy)s AND today.uid = asked.uid AND today.until IS NULL
+            AND today.mount = was.mount) END
+FROM unnest(%(uids)s::uuid[], %(numbers)s::int4[]) AS asked(uid, number)
+JOIN LATERAL (SELECT parent_uid, mount FROM policies_entry
+    WHERE policy_id = %(policy)s AND uid = asked.uid AND since <= asked.number ORDER BY since DESC LIMIT 1
+) AS was ON true
+"""
+_THERE = "SELECT uid FROM policies_entry WHERE policy_id = %s AND until IS NULL AND uid = ANY(%s::uuid[])"
 
 
 def owned_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
@@ -52,10 +80,6 @@ def _last_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> 
     return {uid for uid in uids if is_elsewhere.get(uid, False) is not False}  # None: above all depths
 
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
 def _inherit_from_above(values: dict[Key, Value | None], above: Mapping[Key, Key]) -> None:
     """Pass each value found for an entry to all entries below it that have none; iterative, for any depth."""
     for start in above:
@@ -64,19 +88,6 @@ def _inherit_from_above(values: dict[Key, Value | None], above: Mapping[Key, Key
             way.append(place)
             place = above[place]
         values.update(dict.fromkeys(way, values.get(place)))
-
-
-Place = tuple[UUID | None, int]  # an entry, and a revision that had it
-
-# For each time that an entry was added, in whatever revision, its last location.
-_CAME_AND_WENT = """
-SELECT uid, parent_uid, CASE WHEN came THEN since END, CASE WHEN went THEN until - 1 END FROM (
-    SELECT uid, parent_uid, since, until,
-        lag(until) OVER versions IS DISTINCT FROM since AS came, lead(since) OVER versions IS NULL AS went
-    FROM policies_entry WHERE policy_id = %s AND uid = ANY(%s::uuid[])
-    WINDOW versions AS (PARTITION BY uid ORDER BY since)
-) AS version WHERE came OR went
-"""
 
 
 def _only_from_ended_mounts(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
@@ -107,21 +118,6 @@ class _MountAbove:
     is_there: bool
 
 
-_ABOVE = """
-SELECT asked.uid, asked.number, was.parent_uid, was.mount IS NOT NULL,
-    CASE WHEN was.mount IS NOT NULL THEN (SELECT mount IS NOT NULL AND (until IS NULL OR until >= asked.number)
-        FROM policies_entry WHERE policy_id = %(policy)s AND uid = asked.uid AND since < asked.number
-        ORDER BY since DESC LIMIT 1) END,
-    CASE WHEN was.mount IS NOT NULL THEN EXISTS (SELECT FROM policies_entry AS today
-        WHERE today.policy_id = %(policy)s AND today.uid = asked.uid AND today.until IS NULL
-            AND today.mount = was.mount) END
-FROM unnest(%(uids)s::uuid[], %(numbers)s::int4[]) AS asked(uid, number)
-JOIN LATERAL (SELECT parent_uid, mount FROM policies_entry
-    WHERE policy_id = %(policy)s AND uid = asked.uid AND since <= asked.number ORDER BY since DESC LIMIT 1
-) AS was ON true
-"""
-
-
 def _mounts_above(policy: Policy, places: Collection[Place]) -> dict[Place, _MountAbove | None]:
     """For each location the mount that it was or was below.
 
@@ -146,9 +142,6 @@ def _mounts_above(policy: Policy, places: Collection[Place]) -> dict[Place, _Mou
         asked -= above.keys() | mount_above.keys()
     _inherit_from_above(mount_above, above)
     return mount_above
-
-
-_THERE = "SELECT uid FROM policies_entry WHERE policy_id = %s AND until IS NULL AND uid = ANY(%s::uuid[])"
 
 
 def owned_by_another_policy(policy: Policy, mounted: MountedPublication | None, uids: Collection[UUID]) -> set[UUID]:

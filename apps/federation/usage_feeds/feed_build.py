@@ -44,11 +44,11 @@ from apps.usage.changed_hours import earliest_change
 from apps.usage.models import Bucket, Source
 
 KEPT = 100_000  # numbers that a reader may be behind: almost a year if there is one every five minutes
-MOST_ROWS = 500_000  # rows of one document, and of the hours that get one number
+MOST_FEED_ROWS = 500_000  # rows of one document, and of the hours that get one number
 _MOST_DROPPED = 10_000  # rows inserted at once
 # entries of a feed beyond which documents have no more rows than this, because each row may name an entry
-_MOST_NAMED = 150_000
-_MOST_AT_ONCE = 200_000  # buckets that a person who makes a feed waits for
+_MOST_NAMING_ROWS = 150_000
+_MOST_BUCKETS_WAITED_FOR = 200_000  # buckets that a person who makes a feed waits for
 _NOT_SENT = "-"  # instead of a digest, for a feed without running jobs
 _EMPTY = NO_ROWS.digest
 
@@ -166,7 +166,7 @@ def build_feed(feed_id: int, *, at: datetime) -> UsageFeed:
 
 def is_small() -> bool:
     """Whether this site's usage is so little that a feed of it is built while a person waits."""
-    return Bucket.objects.filter(source__origin="")[: _MOST_AT_ONCE + 1].count() <= _MOST_AT_ONCE
+    return Bucket.objects.filter(source__origin="")[: _MOST_BUCKETS_WAITED_FOR + 1].count() <= _MOST_BUCKETS_WAITED_FOR
 
 
 def add_marks(feed_id: int, *, after: int, upto: int) -> None:
@@ -190,7 +190,7 @@ def _renew(inputs: FeedInputs, at: datetime) -> None:
     row, accounts, first = inputs.row, inputs.accounts, inputs.first_hour
     begin = _changed_since(inputs)
     FeedHour.objects.filter(feed=row, hour_at__lt=at_hour(first)).delete()
-    most_rows = MOST_ROWS if len(accounts.uids) <= _MOST_NAMED else _MOST_NAMED
+    most_rows = MOST_FEED_ROWS if len(accounts.uids) <= _MOST_NAMING_ROWS else _MOST_NAMING_ROWS
     number = row.number if begin is None else _store_changed(inputs, max(begin, first), most_rows)
     digest, running_until = _store_running(inputs)
     if digest != row.running_digest:

@@ -22,7 +22,7 @@ from apps.core.postgresql import consistent_read
 from apps.core.signing import sign_document
 from apps.federation.documents.site_keys import load_keys
 from apps.federation.documents.wire_usage import (
-    MOST_ENTRIES,
+    MOST_DOCUMENT_ENTRIES,
     MOST_RUNNING,
     Enforced,
     UsageDocument,
@@ -34,6 +34,11 @@ from apps.federation.publishing import own_name, require_entry
 from apps.federation.usage_feeds.feed_build import load_states
 from apps.federation.usage_feeds.feed_sums import hour_of
 from apps.federation.usage_feeds.stored_rows import unique_uids, unpack_hours, unpack_running
+
+_BY_NUMBER = """
+SELECT number, sum(n_rows)::int8 FROM federation_feedhour WHERE feed_id = %s AND number > %s
+GROUP BY number ORDER BY number
+"""
 
 
 @dataclass(frozen=True)
@@ -135,12 +140,6 @@ def _state_of(head: UsageHead, row: UsageFeed) -> str:
     return hashlib.sha256(json.dumps(state).encode()).hexdigest()[:32]
 
 
-_BY_NUMBER = """
-SELECT number, sum(n_rows)::int8 FROM federation_feedhour WHERE feed_id = %s AND number > %s
-GROUP BY number ORDER BY number
-"""
-
-
 def _last_number_that_fits(row: UsageFeed, since: int, most_rows: int) -> int:
     """The last number whose changes fit into one document; at least the next one."""
     with connection.cursor() as cursor:
@@ -163,7 +162,7 @@ def _document(row: UsageFeed, head: UsageHead) -> UsageDocument:
     running = None if running_row is None else unpack_running(bytes(running_row.rows), running_row.n_rows)
     names = sums.uids if running is None else np.concatenate([sums.uids, running.named])
     uids, place = unique_uids(names)
-    if len(uids) > MOST_ENTRIES or (running is not None and len(running.rows) > MOST_RUNNING):
+    if len(uids) > MOST_DOCUMENT_ENTRIES or (running is not None and len(running.rows) > MOST_RUNNING):
         message = f"The feed {row.name} would report {len(uids):,} entries or too many running jobs at once: "
         raise TooLarge(message + "publish smaller subtrees, or leave running jobs out.")
     return UsageDocument(

@@ -18,14 +18,19 @@ from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.usage.arrays import load_open_records
-from apps.usage.buckets import AMOUNTS, HOUR_US
+from apps.usage.bucket_deltas import AMOUNTS, HOUR_US
 from apps.usage.held_hours import NOT_HELD
 from apps.usage.models import Bucket, Overlap
 from apps.usage.parsers.base import F8, I8
-from apps.usage.pgbinary import Int8Array, fetch_columns
+from apps.usage.pgbinary import fetch_columns, int8_array
 
 _AIM = 1_000_000  # approximate number of buckets loaded at once
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOAD = f"""
+SELECT array_agg(wanted.entry), array_agg(hour_at), {", ".join(f"array_agg({name})" for name in AMOUNTS)}
+FROM usage_bucket JOIN unnest(%s::int8[], %s::int8[]) AS wanted(account, entry) ON wanted.account = account_id
+WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz{{more}}
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +84,11 @@ def load_feed_accounts(policy: Policy, tree: TreeColumns, i: int, *, remembers: 
     return FeedAccounts(roll.ids[is_sent], rank[place], uids, last_account)
 
 
-_LOAD = f"""
-SELECT array_agg(wanted.entry), array_agg(hour_at), {", ".join(f"array_agg({name})" for name in AMOUNTS)}
-FROM usage_bucket JOIN unnest(%s::int8[], %s::int8[]) AS wanted(account, entry) ON wanted.account = account_id
-WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz{{more}}
-"""  # noqa: S608 - constants only
-
-
 def load_sums(sources: Sequence[int], accounts: FeedAccounts, *, from_hour: int, to_hour: int) -> Sums:
     """Load the sums from one hour to before another."""
     parameters = [
-        Int8Array(accounts.account_id),
-        Int8Array(accounts.entry),
+        int8_array(accounts.account_id),
+        int8_array(accounts.entry),
         list(sources),
         at_hour(from_hour),
         at_hour(to_hour),

@@ -11,13 +11,12 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
-from apps.federation.documents.wire_usage import MOST_CORES
+from apps.federation.documents.wire_usage import LEAST_DOCUMENT_CORES, MOST_DOCUMENT_CORES
 from apps.federation.models import UsageFeed
-from apps.federation.publishing import entry_to_publish, refuse_name
+from apps.federation.publishing import LEAST_EXPIRY_S, MOST_EXPIRY_S, entry_to_publish, refuse_name
 from apps.federation.usage_feeds.feed_build import add_marks, build_feed, is_small
 
-_LEAST_S, _MOST_S = 3_600, 366 * 86_400
-_MOST_DAYS = 3_660
+MOST_FEED_DAYS = 3_660
 
 
 def make_feed(
@@ -110,9 +109,9 @@ def _number_before(name: str) -> int:
 def _check(name: str, capacity_cores: float, keeps_days: int, expires_after_s: int) -> None:
     refuse_name(name)
     for where, value, least, most in (
-        ("capacity_cores", capacity_cores, 0.001, MOST_CORES),
-        ("keeps_days", keeps_days, 1, _MOST_DAYS),
-        ("expires_after_s", expires_after_s, _LEAST_S, _MOST_S),
+        ("capacity_cores", capacity_cores, LEAST_DOCUMENT_CORES, MOST_DOCUMENT_CORES),
+        ("keeps_days", keeps_days, 1, MOST_FEED_DAYS),
+        ("expires_after_s", expires_after_s, LEAST_EXPIRY_S, MOST_EXPIRY_S),
     ):
         if not (math.isfinite(value) and least <= value <= most):
             message = f"must be from {least:,} to {most:,.0f}"

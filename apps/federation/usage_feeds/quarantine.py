@@ -17,13 +17,14 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from django.db import connection, transaction
 from django.db.models import Count, F, Max, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
-from apps.accounts.account_ids import ENTRY_NAMESPACE
+from apps.accounts.entry_accounts import ENTRY_NAMESPACE
 from apps.federation.documents.wire_usage import RunningRows, UsageDocument
 from apps.federation.models import HeldHour, Subscription
 from apps.federation.staleness import record_of
 from apps.policies.tree.stored import load_tree
-from apps.usage.buckets import AMOUNTS
+from apps.usage.bucket_deltas import AMOUNTS
 from apps.usage.models import Bucket, Record
 from apps.usage.parsers.base import I8
 from apps.usage.records.peer_sums import HourSums, RunningJobs, replace_running, replace_sums
@@ -34,6 +35,19 @@ _FAR = 1.5  # factor above a full hour's capacity that neither clock errors nor 
 _SLACK_S = 60.0  # tolerance between the clock of the jobs and that of the document
 _CPU = AMOUNTS.index("cpu_s")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HOUR_S = 3_600.0
+MOST_QUARANTINED_HOURS = 48
+_COUNTED = """
+SELECT hour_at, sum(cpu_s) FROM usage_bucket WHERE source_id = %s GROUP BY hour_at ORDER BY hour_at DESC LIMIT %s
+"""
+_ALL = "SELECT count(DISTINCT hour_at), sum(cpu_s), min(hour_at), max(hour_at) FROM usage_bucket WHERE source_id = %s"
+
+_REPORTED = """
+SELECT account.id FROM accounts_account AS account
+WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::text[])
+    AND (EXISTS (SELECT FROM usage_bucket WHERE source_id = %(source)s AND account_id = account.id)
+        OR EXISTS (SELECT FROM usage_record WHERE source_id = %(source)s AND account_id = account.id))
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,14 +175,6 @@ def _alarm(
     record_of(subscription, verb="federation.usage_held", at=at, details=details, outcome="failed")
 
 
-HOUR_S = 3_600.0
-MOST_HOURS = 48
-_COUNTED = """
-SELECT hour_at, sum(cpu_s) FROM usage_bucket WHERE source_id = %s GROUP BY hour_at ORDER BY hour_at DESC LIMIT %s
-"""
-_ALL = "SELECT count(DISTINCT hour_at), sum(cpu_s), min(hour_at), max(hour_at) FROM usage_bucket WHERE source_id = %s"
-
-
 @dataclass(frozen=True, slots=True)
 class ReportedHour:
     """One hour. counted_s: core-seconds that count now, None for none. held_s: reported but held, None for none.
@@ -213,16 +219,18 @@ def load_reported_usage(subscription: Subscription) -> ReportedUsage:
     """Reported usage of a subscription; the caller has checked the actor's right to see it."""
     possible_s = subscription.capacity_cores * HOUR_S
     rows = HeldHour.objects.filter(subscription=subscription)
-    quarantined = {row.hour_at: row for row in rows.order_by("-hour_at")[:MOST_HOURS]}
+    quarantined = {row.hour_at: row for row in rows.order_by("-hour_at")[:MOST_QUARANTINED_HOURS]}
     all_quarantined = rows.aggregate(n=Count("pk"), most=Max("cpu_s"))
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTED, [subscription.source_id, MOST_HOURS])
+        cursor.execute(_COUNTED, [subscription.source_id, MOST_QUARANTINED_HOURS])
         counted = dict(cursor.fetchall())
         cursor.execute(_ALL, [subscription.source_id])
         n_hours, counted_s, first_at, last_at = cursor.fetchone()
-    shown = [*quarantined, *(at for at in sorted(counted, reverse=True) if at not in quarantined)][:MOST_HOURS]
+    shown = [*quarantined, *(at for at in sorted(counted, reverse=True) if at not in quarantined)][
+        :MOST_QUARANTINED_HOURS
+    ]
     running = Record.objects.filter(source_id=subscription.source_id, state=Record.State.RUNNING)
-    totals = running.aggregate(n=Count("pk"), cores=Sum("cpus"))
+    totals = running.aggregate(n=Count("pk"), cores=Sum(Coalesce("cpus", 1.0)))
     return ReportedUsage(
         hours=[
             ReportedHour(at, counted.get(at), quarantined[at].cpu_s if at in quarantined else None, possible_s)
@@ -238,14 +246,6 @@ def load_reported_usage(subscription: Subscription) -> ReportedUsage:
         running_cores=float(totals["cores"] or 0.0),
         doubted_from=doubted_from(subscription),
     )
-
-
-_REPORTED = """
-SELECT account.id FROM accounts_account AS account
-WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::text[])
-    AND (EXISTS (SELECT FROM usage_bucket WHERE source_id = %(source)s AND account_id = account.id)
-        OR EXISTS (SELECT FROM usage_record WHERE source_id = %(source)s AND account_id = account.id))
-"""
 
 
 def drop_out_of_scope_entries(at: datetime) -> int:

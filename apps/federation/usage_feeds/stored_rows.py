@@ -15,7 +15,7 @@ import numpy.typing as npt
 import zstandard
 
 from apps.federation.documents.wire_usage import RunningRows
-from apps.usage.buckets import AMOUNTS
+from apps.usage.bucket_deltas import AMOUNTS
 from apps.usage.parsers.base import F8, I8
 
 U1 = npt.NDArray[np.uint8]

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 from django.db import transaction
 
 from apps.accounts.actor import Actor
 from apps.core import outbound
 from apps.core.addresses import target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
-from apps.core.signing import BadDocument, PublicKey
+from apps.core.signing import PublicKey
 from apps.federation import staleness
-from apps.federation.documents.wire_usage import MOST_CORES, State, UsageDocument, UsageHead, read_usage
+from apps.federation.documents.wire_usage import MOST_DOCUMENT_CORES, UsageDocument, read_usage
 from apps.federation.fetch_requests import fetch_for_preview, sealed_token
-from apps.federation.models import HeldHour, Mount, Publication, Subscription
+from apps.federation.models import Mount, Publication, Subscription
 from apps.federation.mounts.services import clean_fingerprint, clean_settings, may_mount_at
 from apps.federation.publishing import own_name
 from apps.policies.access.scope import administers_within_bounds
@@ -32,64 +31,8 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import clean_authority
-from apps.usage.buckets import HOUR_US
-from apps.usage.models import SealedHour, Source
-from apps.usage.parsers.base import I8
+from apps.usage.models import Source
 from apps.usage.records.peer_sums import delete_peer_source, make_peer_source
-
-
-def refuse_other_lineage(head: UsageHead, known: State | None) -> None:
-    """Reject a document that doesn't continue the known lineage.
-
-    known: the newest known state of the followed lineage, None if everything is read again.
-
-    Raises:
-        BadDocument: the feed has another mark at that number (code forked), is at an earlier number (older_version), or
-        continuity can't be verified (other_question).
-    """
-    if known is None:
-        return
-    newest = head.newest.number
-    if newest < known.number:
-        message = f"is {newest}, but the feed was at {known.number} before: this is an old document"
-        raise _refused("older_version", "newest.number", message)
-    for where, reported in (("seen", head.seen), ("newest", head.newest)):
-        if reported is not None and reported.number == known.number:
-            if reported.mark != known.mark:
-                message = f"differs from the one at {known.number}: the feed's history was forked"
-                raise _refused(
-                    "forked",
-                    f"{where}.mark",
-                    message,
-                    "If the site was restored from a backup, reset the document history.",
-                )
-            return
-    if head.since:  # a reading from 0 contains everything, and replaces what was ingested
-        message = f"is not from {known.number} as requested: continuity can't be verified"
-        raise _refused("other_question", "seen.number", message)
-
-
-def read_from_0(row: Subscription) -> None:
-    """Read everything again with the next document, whatever was ingested before."""
-    row.number, row.etag, row.seen_number, row.seen_mark, row.untold = 0, "", 0, "", []
-
-
-def undelivered_hours(row: Subscription, document: UsageDocument) -> I8:
-    """Stored hours (since 1970, ascending) that a reading from 0 hasn't delivered so far."""
-    had = row.untold if document.head.since else _hours_here(row)
-    return np.setdiff1d(np.array(had, np.int64), document.hours)
-
-
-def _hours_here(row: Subscription) -> list[int]:
-    """Hours with ingested usage, and held hours."""
-    hours = set(SealedHour.objects.filter(source_id=row.source_id).values_list("hour_at", flat=True))
-    hours.update(HeldHour.objects.filter(subscription=row).values_list("hour_at", flat=True))
-    return [round(hour_at.timestamp() * 1e6) // HOUR_US for hour_at in hours]
-
-
-def _refused(code: str, where: str, message: str, remedy: str = "") -> BadDocument:
-    return BadDocument(f"{where} {message}. {remedy}".strip(), code=code, fields=[FieldProblem(where, message)])
-
 
 PREVIEW_S = 20.0
 _LONGEST_SLUG = 64
@@ -222,8 +165,8 @@ def list_subscriptions(*, actor: Actor, at: datetime) -> list[Subscription]:
 
 
 def clean_cores(value: float) -> float:
-    if type(value) not in (int, float) or not 0 < value <= MOST_CORES:
-        message = f"must be a number above 0, at most {MOST_CORES:,.0f}"
+    if type(value) not in (int, float) or not 0 < value <= MOST_DOCUMENT_CORES:
+        message = f"must be a number above 0, at most {MOST_DOCUMENT_CORES:,.0f}"
         raise Invalid(f"capacity_cores {message}.", fields=[FieldProblem("capacity_cores", message)])
     return float(value)
 

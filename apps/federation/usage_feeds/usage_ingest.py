@@ -13,7 +13,8 @@ import numpy as np
 from django.conf import settings
 from django.db import transaction
 
-from apps.accounts.account_ids import account_ids, entry_account
+from apps.accounts.account_ids import account_ids
+from apps.accounts.entry_accounts import entry_account
 from apps.core import outbound
 from apps.core.clock import SKEW
 from apps.core.counts import counted
@@ -25,6 +26,7 @@ from apps.federation.models import Fetch, Mount, Publication, Subscription
 from apps.federation.mounts.uid_ownership import owned_by_another_policy
 from apps.federation.publishing import given_name
 from apps.federation.staleness import record_of
+from apps.federation.usage_feeds.lineage import read_from_0, refuse_other_lineage, undelivered_hours
 from apps.federation.usage_feeds.quarantine import (
     CheckedHours,
     hour_at,
@@ -32,7 +34,6 @@ from apps.federation.usage_feeds.quarantine import (
     separate_quarantined_hours,
     store_quarantined_hours,
 )
-from apps.federation.usage_feeds.subscriptions import read_from_0, refuse_other_lineage, undelivered_hours
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import mount_of
 from apps.policies.tree.document_merge import indexes_of
@@ -44,9 +45,9 @@ from apps.usage.records.peer_sums import HourSums, RunningJobs, record_contact, 
 from apps.usage.records.versions import lock_source
 
 _MB = 1024.0  # bytes in a GB
-_MOST_REQUESTED_S = 31 * 86_400.0  # bound of a job's requested time; the capacity bounds only its cores
+_MOST_FEED_REQUESTED_S = 31 * 86_400.0  # bound of a job's requested time; the capacity bounds only its cores
 MOST_UNKNOWN = 1_000  # stored and shown of one subscription
-_MOST_NAMED = 50
+_MOST_NAMED_ENTRIES = 50
 _FORGOTTEN = "history_gone"  # code of a look
 
 
@@ -306,7 +307,7 @@ def _running(running: RunningRows | None, account: I8) -> RunningJobs:
         running.mem_gb * _MB,
         running.nodes,
         running.billing,
-        np.minimum(running.requested_s, _MOST_REQUESTED_S),
+        np.minimum(running.requested_s, _MOST_FEED_REQUESTED_S),
     )
 
 
@@ -334,7 +335,7 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
     wrong = np.flatnonzero((indices >= 0) & ~tree.subtree_mask(at)[np.maximum(indices, 0)])
     if len(wrong):
         message = "is an entry that the subscription isn't for"
-        fields = [FieldProblem(tree.path(int(indices[i])), message) for i in wrong[:_MOST_NAMED].tolist()]
+        fields = [FieldProblem(tree.path(int(indices[i])), message) for i in wrong[:_MOST_NAMED_ENTRIES].tolist()]
         raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
     unknown = [uid for uid, at_here in zip(uids, indices.tolist(), strict=True) if at_here < 0]
     _refuse_other_policies(row, tree, at, unknown)
@@ -364,7 +365,7 @@ def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknow
     owned = owned_by_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
     if owned:
         message = "is an entry of another policy of this site, which the subscription isn't for"
-        fields = [FieldProblem(str(uid), message) for uid in sorted(owned, key=str)[:_MOST_NAMED]]
+        fields = [FieldProblem(str(uid), message) for uid in sorted(owned, key=str)[:_MOST_NAMED_ENTRIES]]
         raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
 
 
@@ -436,7 +437,9 @@ def _summary(document: UsageDocument, sifted: CheckedHours, unknown: list[UUID])
         since = f"{hour_at(sifted.doubted_from):%Y-%m-%d %H:%M}"
         text += f"; usage from {since} UTC on is not counted: far above the approved capacity"
     if unknown:
-        some = ", ".join(str(uid) for uid in unknown[:_MOST_NAMED]) + (" …" if len(unknown) > _MOST_NAMED else "")
+        some = ", ".join(str(uid) for uid in unknown[:_MOST_NAMED_ENTRIES]) + (
+            " …" if len(unknown) > _MOST_NAMED_ENTRIES else ""
+        )
         text += f"; {counted(len(unknown), 'entry', 'entries')} unknown here, whose usage counts nowhere: {some}"
     return text
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.slurm_accounts import ambiguous_accounts
 
-_MOST_NAMES = 5
+_MOST_PROBLEM_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def problems_of(resolver: Resolver, number: int, namespaces: Collection[str]) ->
     if rule.kind == "association":
         ambiguous = ambiguous_accounts(resolver.tree, target)
         names = sorted(ambiguous)
-        shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        shown = ", ".join(names[:_MOST_PROBLEM_NAMES]) + (", …" if len(names) > _MOST_PROBLEM_NAMES else "")
         entries = tuple(entry for name in names for entry in ambiguous[name])
         problems += [RuleProblem("ambiguous", shown, entries)] if names else []
     return problems

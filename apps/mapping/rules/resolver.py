@@ -5,7 +5,6 @@ Pure, without database access. Attachments come first, then the rules in their o
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,16 +17,19 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.account_ids import AccountKey, canonical, is_reserved, uid_of_account
-from apps.mapping.rules.rule import Person, Rule, entry_name
+from apps.accounts.account_keys import AccountKey, canonical
+from apps.accounts.entry_accounts import is_reserved, uid_of_account
+from apps.mapping.rules.entry_names import entry_name
+from apps.mapping.rules.rule import Person, Rule
 from apps.mapping.rules.rule_index import RuleIndex
 from apps.mapping.rules.share_tree import DEFAULT_LEAF, ShareTree
 from apps.mapping.rules.slurm_accounts import entry_of_account, is_below
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.slurm_associations import association_name, split_association
+from apps.policies.tree.slurm_associations import association_name, beside_account, split_association
 
 UNMAPPED = -1
 _NO_PART = -1
+_MOST_RESOLVER_STEPS = 65_536
 
 
 class Match(NamedTuple):
@@ -57,13 +59,6 @@ class KnownAccounts:
     def digest(self) -> int:
         """Hash that changes when anything in it changes; valid within this process."""
         return hash((frozenset(self.places.items()), frozenset(self.persons.items())))
-
-    @cached_property
-    def content(self) -> str:
-        """Digest of everything in it, the same in each process."""
-        places = sorted((key, uid.hex) for key, uid in self.places.items())
-        persons = sorted((key, person.name, sorted(person.groups)) for key, person in self.persons.items())
-        return hashlib.sha256(repr((places, persons)).encode()).hexdigest()
 
 
 NOTHING_KNOWN = KnownAccounts()
@@ -119,7 +114,6 @@ class Steps:
 
 
 _number_of = attrgetter("number")
-_MOST_STEPS = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +239,7 @@ class Resolver:
         index, names = self._index_by_reach(reach), (reach, key.namespace, key.group_name, key.fqan)
         steps = self._steps.get(names)
         if steps is None:
-            if len(self._steps) >= _MOST_STEPS:
+            if len(self._steps) >= _MOST_RESOLVER_STEPS:
                 self._steps.clear()
             steps = self._steps[names] = Steps(self._steps_of(reach, index.of_other_names(key), key))
         of_user = index.of_user(key, person)
@@ -372,7 +366,17 @@ class Resolver:
         if self.rules[number].kind == "association" and depth < len(names):
             stored = [self.stored_name(name) for name in names]
             entry, depth = self.walk(target, stored) if stored != names else (entry, depth)
+        if self.is_account_of_users_name(number, entry, depth):
+            above = int(self.tree.parent[entry])
+            own = self.tree.child_named(above, beside_account(self.tree.name[entry]))
+            return self.match_at(number, above, depth - 1, len(names)) if own is None else Match(own)
         return self.match_at(number, entry, depth, len(names))
+
+    def is_account_of_users_name(self, number: int, entry: int, depth: int) -> bool:
+        """Return whether the user's name has led to a Slurm account, which is not the user's own association."""
+        rule = self.rules[number]
+        is_by_user = rule.kind == "association" and rule.parts == ("{user}",)
+        return is_by_user and depth == 1 and bool(self.tree.is_group[entry])
 
     def match_at(self, number: int, entry: int, depth: int, n_names: int) -> Match:
         """Return what a rule makes of an entry that the first `depth` of its names lead to."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fnmatch import translate
@@ -12,21 +10,22 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from apps.accounts.account_ids import AccountKey, is_reserved
+from apps.accounts.account_keys import AccountKey
+from apps.accounts.entry_accounts import is_reserved
 from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.core.errors import FieldProblem
-from apps.core.invisible import first_invisible
+from apps.policies.tree.names import MOST_ENTRY_SHARES
 
 KINDS = ("exact", "glob", "group", "association", "share_tree", "each", "default")
 LONGEST_SUFFIX = 256
-MOST_PARTS = 8  # levels of a suffix
-MOST_SHARES = 1e15
+MOST_SUFFIX_PARTS = 8  # levels of a suffix
 Glob = Callable[[str], object]
 _WILD = re.compile(r"[*?\[]")
 _PLACEHOLDER = re.compile(r"\{(user|group|project)\}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TEXTS = ("namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix")
 _LIMITS = {"namespace": 128, "source": 64, "user_pattern": 256, "group_pattern": 256, "fqan_pattern": 512}
+LONGEST_NAME_PART = 128
 
 
 class Person(NamedTuple):
@@ -210,11 +209,11 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
         problems.append(
             FieldProblem(f"{where}.suffix", "may contain only the placeholders {user}, {group} and {project}")
         )
-    if len(rule.suffix) > LONGEST_SUFFIX or len(rule.parts) > MOST_PARTS:
+    if len(rule.suffix) > LONGEST_SUFFIX or len(rule.parts) > MOST_SUFFIX_PARTS:
         problems.append(
-            FieldProblem(f"{where}.suffix", f"has at most {MOST_PARTS} levels and {LONGEST_SUFFIX} characters")
+            FieldProblem(f"{where}.suffix", f"has at most {MOST_SUFFIX_PARTS} levels and {LONGEST_SUFFIX} characters")
         )
-    if not 0 <= rule.member_shares <= MOST_SHARES:
+    if not 0 <= rule.member_shares <= MOST_ENTRY_SHARES:
         problems.append(FieldProblem(f"{where}.member_shares", "must be a number from 0 to 1e15"))
     if is_reserved(rule.namespace):
         problems.append(FieldProblem(f"{where}.namespace", "is reserved for usage of other sites"))
@@ -231,49 +230,3 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
         if _CONTROL.search(getattr(rule, name))
     ]
     return problems
-
-
-LONGEST = 128
-NO_NAME = "(none)"
-_USUAL = str.maketrans("", "", "-_.@")  # beside letters and digits, in names of users
-_ESCAPED = re.compile(r"%([0-9A-F]{2}(?:%[0-9A-F]{2})*)")
-_NEVER = frozenset({"Cc", "Cs", "Zl", "Zp"})
-
-
-def entry_name(text: str) -> str:
-    """Convert text to a valid entry name: invalid characters and '%' become %XX of their UTF-8 bytes.
-
-    Deterministic. A name longer than 128 characters is cut and ends in part of its hash.
-    """
-    if not text:
-        return NO_NAME
-    if text.isascii() and text.translate(_USUAL).isalnum() and len(text) <= LONGEST:
-        return text
-    if text in (".", ".."):
-        return "".join(map(_percent, text))
-    normal = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
-    last = len(normal) - 1
-    name = "".join(
-        _percent(char) if _is_refused(char) or (char.isspace() and at in (0, last)) else char
-        for at, char in enumerate(normal)
-    )
-    if len(name) <= LONGEST:
-        return name
-    return name[: LONGEST - 17] + "~" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def text_of(name: str) -> str:
-    """Undo `entry_name`, unless the name was cut."""
-    if name == NO_NAME:
-        return ""
-    if "%" not in name:
-        return name
-    return _ESCAPED.sub(lambda match: bytes.fromhex(match[1].replace("%", "")).decode("utf-8", "replace"), name)
-
-
-def _is_refused(character: str) -> bool:
-    return character in "/%<>" or bool(first_invisible(character)) or unicodedata.category(character) in _NEVER
-
-
-def _percent(character: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in character.encode())

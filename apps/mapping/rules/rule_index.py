@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.mapping.rules.rule import Person, Rule, has_wildcard
 
 _ANY = re.compile(r"[*?]")

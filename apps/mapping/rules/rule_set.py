@@ -24,7 +24,7 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey, canonical
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.accounts.models import Account, User
 from apps.accounts.people import normalise_group
 from apps.accounts.request_cache import once_per_request
@@ -52,6 +52,26 @@ _STORED = (
     "written_at",
 )
 _NO_SOURCE = "\0"  # a namespace that no account has
+
+# The condition is that of the index policies_entry_members.
+_MEMBERS = """
+SELECT DISTINCT members::text FROM policies_entry WHERE policy_id = %s AND members <> '[]'::jsonb ORDER BY 1
+"""
+
+_NAMESPACES = """
+SELECT named.slug, COALESCE(source.namespace, '') FROM (
+    SELECT unnest(%s::text[]) AS slug
+    UNION SELECT source FROM mapping_mappingrule WHERE policy_id = %s AND source <> '') AS named
+LEFT JOIN usage_source AS source ON source.slug = named.slug ORDER BY 1
+"""
+
+_PEOPLE = """
+SELECT md5(COALESCE(string_agg(concat_ws(':', account.id, person.username, team.name), ',' ORDER BY account.id, team.id), ''))
+FROM accounts_account AS account
+JOIN accounts_user AS person ON person.id = account.person_id AND person.is_active
+JOIN accounts_user_groups AS belongs ON belongs.user_id = person.id
+JOIN auth_group AS team ON team.id = belongs.group_id AND team.name = ANY(%s)
+"""  # noqa: E501
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,19 +251,6 @@ class RuleInputs:
             return cls(people_digest(members), dict(cursor.fetchall()))
 
 
-# The condition is that of the index policies_entry_members.
-_MEMBERS = """
-SELECT DISTINCT members::text FROM policies_entry WHERE policy_id = %s AND members <> '[]'::jsonb ORDER BY 1
-"""
-
-_NAMESPACES = """
-SELECT named.slug, COALESCE(source.namespace, '') FROM (
-    SELECT unnest(%s::text[]) AS slug
-    UNION SELECT source FROM mapping_mappingrule WHERE policy_id = %s AND source <> '') AS named
-LEFT JOIN usage_source AS source ON source.slug = named.slug ORDER BY 1
-"""
-
-
 def _membership_rules(tree: TreeColumns) -> list[MembershipRule]:
     return [rule for rules in tree.members.values() for rule in rules]
 
@@ -260,15 +267,6 @@ def people_digest(members: Iterable[MembershipRule]) -> str:
     with connection.cursor() as cursor:
         cursor.execute(_PEOPLE, [names])
         return str(cursor.fetchone()[0])
-
-
-_PEOPLE = """
-SELECT md5(COALESCE(string_agg(concat_ws(':', account.id, person.username, team.name), ',' ORDER BY account.id, team.id), ''))
-FROM accounts_account AS account
-JOIN accounts_user AS person ON person.id = account.person_id AND person.is_active
-JOIN accounts_user_groups AS belongs ON belongs.user_id = person.id
-JOIN auth_group AS team ON team.id = belongs.group_id AND team.name = ANY(%s)
-"""  # noqa: E501
 
 
 def _namespaces(tree: TreeColumns, stored: Sequence[Rule]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from apps.mapping.rules.rule import entry_name
+from apps.mapping.rules.entry_names import entry_name
 from apps.policies.tree.columns import TreeColumns
 
 DEFAULT_LEAF = "default"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from apps.mapping.rules.rule import entry_name, text_of
+from apps.mapping.rules.entry_names import entry_name, text_of
 from apps.policies.tree.columns import TreeColumns
 
 # An account's name is unique in its cluster.

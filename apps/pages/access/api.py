@@ -16,6 +16,7 @@ from apps.policies.access import role_holders as access
 from apps.policies.access.authority import GrantChange, GrantTerms
 from apps.policies.access.role_holders import Access, GrantLine, GrantState, VerbStatus
 from apps.policies.models import Grant
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, require_if_match
@@ -38,7 +39,7 @@ _GIVEN_ON = [
 
 
 class GrantSerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField(source="grant.pk")
+    id = serializers.IntegerField(source="grant.id")
     entry = serializers.UUIDField(source="grant.entry_uid")
     path = serializers.CharField(help_text="Current path of the entry; the last one, if it is archived")
     person = serializers.SerializerMethodField(help_text="User name; null: the grant is for a group")
@@ -67,14 +68,14 @@ class GrantSerializer(serializers.Serializer[Any]):
 
 
 class NewGrantSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, help_text="uid or path")
-    person = serializers.CharField(max_length=150, required=False, default="", allow_blank=True)
-    people = serializers.CharField(max_length=4000, required=False, default="", allow_blank=True)
+    entry = serializers.CharField(max_length=bounds.ENTRY, help_text="uid or path")
+    person = serializers.CharField(max_length=bounds.PERSON, required=False, default="", allow_blank=True)
+    people = serializers.CharField(max_length=bounds.PEOPLE, required=False, default="", allow_blank=True)
     role = serializers.ChoiceField(Grant.Role.choices)
     verbs = BoundedListField(
-        child=serializers.ChoiceField(Grant.Verb.choices), required=False, min_length=1, max_length=20
+        child=serializers.ChoiceField(Grant.Verb.choices), required=False, min_length=1, max_length=bounds.CHOICES
     )
-    reason = serializers.CharField(max_length=delegation.LONGEST_REASON)
+    reason = serializers.CharField(max_length=delegation.LONGEST_GRANT_REASON)
     expires_at = UtcTimeField(
         required=False,
         allow_null=True,
@@ -85,36 +86,42 @@ class NewGrantSerializer(serializers.Serializer[Any]):
 class ChangedGrantSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(Grant.Role.choices, required=False)
     verbs = BoundedListField(
-        child=serializers.ChoiceField(Grant.Verb.choices), required=False, min_length=1, max_length=20
+        child=serializers.ChoiceField(Grant.Verb.choices), required=False, min_length=1, max_length=bounds.CHOICES
     )
-    reason = serializers.CharField(max_length=delegation.LONGEST_REASON, required=False)
+    reason = serializers.CharField(max_length=delegation.LONGEST_GRANT_REASON, required=False)
     expires_at = UtcTimeField(required=False, allow_null=True)
     given_on = serializers.ChoiceField(_GIVEN_ON, required=False, default="end")
 
 
 class GrantFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, required=False, help_text="uid or path")
+    entry = serializers.CharField(max_length=bounds.ENTRY, required=False, help_text="uid or path")
     below = serializers.BooleanField(required=False, default=False, help_text="Also grants at entries below it")
-    person = serializers.CharField(max_length=150, required=False, default="", allow_blank=True)
+    person = serializers.CharField(max_length=bounds.PERSON, required=False, default="", allow_blank=True)
     state = serializers.ChoiceField(GrantSerializer().fields["state"].choices, required=False)  # type: ignore[attr-defined]
 
 
 class EndSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=delegation.LONGEST_REASON, required=False, default="", allow_blank=True)
+    reason = serializers.CharField(
+        max_length=delegation.LONGEST_GRANT_REASON, required=False, default="", allow_blank=True
+    )
     given_on = serializers.ChoiceField(_GIVEN_ON, required=False, default="end")
 
 
 class AccessFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="uid or path")
+    entry = serializers.CharField(max_length=bounds.ENTRY, required=False, default="/", help_text="uid or path")
     person = serializers.CharField(
-        max_length=150, required=False, default="", allow_blank=True, help_text="User name; default: the caller"
+        max_length=bounds.PERSON,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="User name; default: the caller",
     )
 
 
 _BASIS = inline_serializer(
     "GrantBasis",
     {
-        "grant": serializers.IntegerField(source="grant.pk"),
+        "grant": serializers.IntegerField(source="grant.id"),
         "path": serializers.CharField(),
         "is_inherited": serializers.BooleanField(),
         "role": serializers.ChoiceField(Grant.Role.choices, source="grant.role"),

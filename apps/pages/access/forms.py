@@ -11,8 +11,9 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from apps.policies.access.authority import FOREVER
-from apps.policies.access.delegation import LONGEST_REASON
+from apps.policies.access.delegation import LONGEST_GRANT_REASON
 from apps.policies.models import Grant
+from apps.web import bounds
 from apps.web.shell.forms import RefusableForm, date_input, name_field, reason_field, text_input
 
 
@@ -24,7 +25,7 @@ class TermsForm(RefusableForm):
     role = forms.ChoiceField(label=_("Role"), choices=Grant.Role.choices)
     singly = forms.BooleanField(label=_("Advanced: choose single rights"), required=False)
     verbs = forms.MultipleChoiceField(label=_("Rights"), choices=Grant.Verb.choices, required=False)
-    reason = reason_field(LONGEST_REASON)
+    reason = reason_field(LONGEST_GRANT_REASON)
     ends_on = forms.DateField(label=_("Expires"), required=False, widget=date_input())
     no_end = forms.BooleanField(label=_("Never expires"), required=False)
 
@@ -59,22 +60,22 @@ class TermsForm(RefusableForm):
 class GrantForm(TermsForm):
     """A new grant: its terms, the person or sign-in group that receives it, and the entry."""
 
-    person = name_field(_("Person"), 150, required=False, list="people")
+    person = name_field(_("Person"), bounds.PERSON, required=False, list="people")
     people = name_field(
         _("Sign-in group"),
-        4_000,
+        bounds.PEOPLE,
         _("Instead of a person: oidc:physics, ldap:cn=hpc,ou=groups, header:staff; * means all signed-in users."),
         required=False,
         list="groups",
     )
-    entry = name_field(_("Entry"), 8192, _("Path, such as /physics; / is the root."), list="places")
+    entry = name_field(_("Entry"), bounds.ENTRY, _("Path, such as /physics; / is the root."), list="places")
     field_order = ("person", "people", "entry", "role", "singly", "verbs", "reason", "ends_on", "no_end")
 
 
 class EndForm(RefusableForm):
     """Reason for ending a grant; `given_on`: whether the grants that depend on it end too or are kept."""
 
-    reason = forms.CharField(label=_("Reason"), required=False, max_length=LONGEST_REASON, widget=text_input())
+    reason = forms.CharField(label=_("Reason"), required=False, max_length=LONGEST_GRANT_REASON, widget=text_input())
     given_on = forms.ChoiceField(choices=[("end", "end"), ("keep", "keep")], required=False)
 
 

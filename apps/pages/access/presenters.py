@@ -102,7 +102,7 @@ class Matrix:
 def role_choices(chosen: str) -> list[RoleChoice]:
     words = {
         Grant.Role.VIEWER: _("sees shares and group totals, no user names"),
-        Grant.Role.LEAD: _("sets the shares of its members and publishes them"),
+        Grant.Role.LEAD: _("sets the shares of its groups and users and publishes them"),
         Grant.Role.MANAGER: _("also changes the structure below, approves, corrects usage and assigns roles"),
         Grant.Role.ADMIN: _("everything, including mounts"),
     }
@@ -238,7 +238,7 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
         badge,
         words,
         line.may_change or line.is_own,
-        reverse("dashboard:grant", kwargs={"policy": policy, "grant_id": grant.pk}),
+        reverse("pages:grant", kwargs={"policy": policy, "grant_id": grant.pk}),
     )
 
 

@@ -35,17 +35,18 @@ from apps.web.shell.forms import read_action
 from apps.web.shell.lines import show_tabs_of
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
-_MOST_NAMES = 200
+_MOST_CHOSEN_GRANTS = 200
 
 _ACTIVE = (GrantState.ACTIVE, GrantState.SOON)
+_REFUSALS = (Invalid, NotAllowed, Conflict, NotFound, Stale)
 
 
 def page_url(policy: str, **_kwargs: Any) -> str:
-    return reverse("dashboard:access", kwargs={"policy": policy})
+    return reverse("pages:access", kwargs={"policy": policy})
 
 
 def entry_page_url(policy: str, uid: UUID) -> str:
-    return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+    return reverse("pages:entry-find", kwargs={"policy": policy, "uid": uid})
 
 
 @require_safe
@@ -66,7 +67,7 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
         "roles": Grant.Role.choices,
         "table": access_lines.roles_table(),
         "crumbs": [
-            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": _("Access")},
         ],
         **_list_context(request, policy, lines, now),
@@ -120,7 +121,7 @@ def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         "entry_name": name,
         "n_hidden": 0,
         "crumbs": [
-            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": name, "url": entry_page_url(policy, uid)},
             {"label": _("Access")},
         ],
@@ -191,9 +192,6 @@ def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
         return tree.uuid(index)
     message = _("No visible entry %(path)s.") % {"path": path}
     raise Invalid(message, fields=[FieldProblem("entry", message)])
-
-
-_REFUSALS = (Invalid, NotAllowed, Conflict, NotFound, Stale)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -312,7 +310,7 @@ def _end(request: HttpRequest, policy: Policy, line: GrantLine, now: datetime) -
 def extend(request: HttpRequest, policy: str) -> HttpResponse:
     """Extend each chosen grant by a year, or until the actor's own right expires."""
     done, problems = 0, []
-    for number in request.POST.getlist("grant")[:_MOST_NAMES]:
+    for number in request.POST.getlist("grant")[:_MOST_CHOSEN_GRANTS]:
         try:
             _extend_one(request, policy, read_whole(number) or 0)
             done += 1
@@ -321,7 +319,7 @@ def extend(request: HttpRequest, policy: str) -> HttpResponse:
     if done:
         messages.success(request, ngettext("%(n)s grant extended.", "%(n)s grants extended.", done) % {"n": done})
     for problem in dict.fromkeys(problems):
-        messages.warning(request, problem, extra_tags="warn")
+        messages.warning(request, problem)
     return SeeOther(page_url(policy))
 
 
@@ -344,7 +342,7 @@ def _assignment_page(request: HttpRequest, policy: Policy, form: GrantForm, *, s
         "people": _known_people(request, lines),
         "groups": _known_groups(request, lines),
         "places": list(dict.fromkeys(line.path for line in lines if line.state is not GrantState.DORMANT))[
-            :_MOST_NAMES
+            :_MOST_CHOSEN_GRANTS
         ],
         **_terms_context(form),
         "crumbs": _crumbs(policy, _("Assign role")),
@@ -407,17 +405,19 @@ def _known_people(request: HttpRequest, lines: list[GrantLine]) -> list[str]:
     """Suggested user names: all for an administrator, otherwise those with a grant."""
     if actor_of(request).is_admin:
         return list(
-            User.objects.filter(is_active=True).order_by("username").values_list("username", flat=True)[:_MOST_NAMES]
+            User.objects.filter(is_active=True)
+            .order_by("username")
+            .values_list("username", flat=True)[:_MOST_CHOSEN_GRANTS]
         )
-    return sorted({line.grant.user.username for line in lines if line.grant.user})[:_MOST_NAMES]
+    return sorted({line.grant.user.username for line in lines if line.grant.user})[:_MOST_CHOSEN_GRANTS]
 
 
 def _known_groups(request: HttpRequest, lines: list[GrantLine]) -> list[str]:
     if actor_of(request).is_admin:
-        return list(Group.objects.order_by("name").values_list("name", flat=True)[:_MOST_NAMES])
-    return sorted({line.grant.people for line in lines if line.grant.people})[:_MOST_NAMES]
+        return list(Group.objects.order_by("name").values_list("name", flat=True)[:_MOST_CHOSEN_GRANTS])
+    return sorted({line.grant.people for line in lines if line.grant.people})[:_MOST_CHOSEN_GRANTS]
 
 
 def _crumbs(policy: Policy, label: str) -> list[dict[str, str]]:
-    tree = reverse("dashboard:policy", kwargs={"policy": policy.slug})
+    tree = reverse("pages:policy", kwargs={"policy": policy.slug})
     return [{"label": policy.name, "url": tree}, {"label": _("Access"), "url": page_url(policy.slug)}, {"label": label}]

@@ -1,4 +1,4 @@
-"""Compares up to four algorithms on one tree and its usage; nothing is stored."""
+"""Compares algorithms on one tree and its usage; nothing is stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.selectors.trials import simulate_view
 
 MOST_ALGORITHMS = 4
-MOST_LEAVES = 50
+MOST_COMPARED_LEAVES = 50
+MOST_COUNTED_ENTRIES = 5_000  # of a tree on which all algorithms are tried at once
 I8 = npt.NDArray[np.int64]
 
 
@@ -90,7 +91,15 @@ class Comparison:
     leaves: tuple[ComparedLeaf, ...]
     n_leaves: int  # visible leaves that some algorithm ranks
     n_moved: int  # leaves among them whose rank differs
-    by_rank: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CountedMoves:
+    """How many visible leaves one algorithm gives another rank than the policy's own; None: not counted."""
+
+    algorithm: Mapping[str, Any]
+    n_moved: int | None
+    refused: str = ""
 
 
 def get_algorithm_page(*, policy_slug: str, actor: Actor) -> PolicyAlgorithm:
@@ -107,10 +116,8 @@ def get_algorithm_page(*, policy_slug: str, actor: Actor) -> PolicyAlgorithm:
     )
 
 
-def compare_algorithms(
-    *, policy_slug: str, algorithms: Sequence[Mapping[str, Any]], by_rank: bool = False, actor: Actor
-) -> Comparison:
-    """Compare visible leaves under up to four algorithms, largest moves first, or in the order of the first algorithm.
+def compare_algorithms(*, policy_slug: str, algorithms: Sequence[Mapping[str, Any]], actor: Actor) -> Comparison:
+    """Compare visible leaves under up to four algorithms, largest moves first; without any in the order of the first.
 
     An empty mapping means the policy's own algorithm. Raises Invalid for invalid settings.
     """
@@ -124,9 +131,9 @@ def compare_algorithms(
     leaves, spread = _leaves(view, results)
     parts = _move_counts(results, leaves)
     order = np.argsort(-spread, kind="stable")
-    if by_rank or not spread.any():
+    if not spread.any():
         order = np.argsort(_ranks(results, leaves)[0], kind="stable")
-    shown = order[:MOST_LEAVES]
+    shown = order[:MOST_COMPARED_LEAVES]
     return Comparison(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -140,8 +147,27 @@ def compare_algorithms(
         leaves=tuple(_leaf(view, results, int(leaves[at]), int(spread[at])) for at in shown.tolist()),
         n_leaves=len(leaves),
         n_moved=int((spread > 0).sum()),
-        by_rank=by_rank,
     )
+
+
+def count_moves(*, policy_slug: str, algorithms: Sequence[Mapping[str, Any]], actor: Actor) -> tuple[CountedMoves, ...]:
+    """How many ranks each of these algorithms would change, with its defaults for what it leaves out.
+
+    Not counted before the first usage, and in trees of more than MOST_COUNTED_ENTRIES, where each takes its time.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    all_settings = [read_algorithm_settings(each) for each in algorithms]
+    if view.snapshot is None or len(view.tree) > MOST_COUNTED_ENTRIES:
+        return tuple(CountedMoves(settings, None, _misfit(view, settings)) for settings in all_settings)
+    own, _refused = _computed(view, view.settings.algorithm)
+    counted = []
+    for settings in all_settings:
+        result, refused = _computed(view, settings)
+        results = [own, result]
+        is_counted = own is not None and result is not None
+        n_moved = _move_counts(results, _leaves(view, results)[0])[1][0] if is_counted else None
+        counted.append(CountedMoves(settings, n_moved, refused))
+    return tuple(counted)
 
 
 def read_algorithm_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,9 +216,8 @@ def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple
     leaves = np.flatnonzero(ranked & view.visibility.mask if view.snapshot is None else ranked & view.shows_numbers)
     if not len(leaves):
         return leaves, np.zeros(0, dtype=np.int64)
-    ranks = np.ma.masked_equal(_ranks(results, leaves, missing=0), 0)
-    spread = (ranks.max(axis=0) - ranks.min(axis=0)).filled(0)
-    return leaves, np.asarray(spread, dtype=np.int64)
+    worst, best = _ranks(results, leaves, missing=0).max(axis=0), _ranks(results, leaves).min(axis=0)
+    return leaves, np.where(worst > 0, worst - best, 0)
 
 
 def _move_counts(results: Sequence[PriorityResult | None], leaves: I8) -> list[tuple[int, int, int]]:

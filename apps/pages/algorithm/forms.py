@@ -12,10 +12,10 @@ from apps.core.errors import problem_sentence
 from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import Algorithm, Parameter, read_algorithm
 from apps.engine.errors import BadParameter
-from apps.web.operator_choices import OperatorChoice, list_operator_choices
-from apps.web.setting_texts import typed
+from apps.web.texts.algorithm_text import typed
+from apps.web.texts.operator_choices import OperatorChoice, list_operator_choices
 
-_LONGEST = 64
+_LONGEST_PARAMETER = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +44,35 @@ class ParameterField:
 
 @dataclass(frozen=True)
 class ParametersForm:
-    """The typed values by field. settings: set if all are valid."""
+    """The typed values by field. name: of the algorithm. settings: set if all are valid."""
 
+    name: str
     fields: Sequence[ParameterField]
     settings: Mapping[str, Any] | None
     error: str = ""
+    is_typed: bool = False
+
+    @property
+    def has_rare_errors(self) -> bool:
+        """Whether a field that is folded away has an error, or another power than the listed ones."""
+        return any(field.error or (field.operators and field.value and not field.is_listed) for field in self.fields)
 
 
 def unbound(algorithm: Algorithm, current: Mapping[str, Any]) -> ParametersForm:
     """Form with the active values, or with the defaults of an algorithm that isn't active."""
     start = current if current.get("name") == algorithm.name else read_algorithm(algorithm.name)
     fields = [_field(parameter, _typed(parameter, start)) for parameter in algorithm.parameters]
-    return ParametersForm(fields, read_algorithm(algorithm.name))
+    return ParametersForm(algorithm.name, fields, read_algorithm(algorithm.name))
 
 
 def bound(algorithm: Algorithm, data: Mapping[str, Any]) -> ParametersForm:
     """Form with the typed values; an empty field gets its default, or nothing if it doesn't apply."""
-    texts = {parameter.name: str(data.get(parameter.name, "")).strip()[:_LONGEST] for parameter in algorithm.parameters}
+    texts = {
+        parameter.name: str(data.get(parameter.name, "")).strip()[:_LONGEST_PARAMETER]
+        for parameter in algorithm.parameters
+    }
     if "operator" in texts:
-        texts["operator"] = str(data.get("operator_named", "")).strip()[:_LONGEST] or texts["operator"]
+        texts["operator"] = str(data.get("operator_named", "")).strip()[:_LONGEST_PARAMETER] or texts["operator"]
     filled = {
         parameter.name: _read(parameter, texts[parameter.name])
         for parameter in algorithm.parameters
@@ -77,7 +87,7 @@ def bound(algorithm: Algorithm, data: Mapping[str, Any]) -> ParametersForm:
         _field(parameter, texts[parameter.name], message if parameter.name == place else "")
         for parameter in algorithm.parameters
     ]
-    return ParametersForm(fields, settings, message if place not in texts else "")
+    return ParametersForm(algorithm.name, fields, settings, message if place not in texts else "", is_typed=True)
 
 
 def _typed(parameter: Parameter, settings: Mapping[str, Any]) -> str:

@@ -14,9 +14,11 @@ from apps.accounts.audit_log import last_check
 from apps.accounts.models import AuditEvent
 from apps.core import clock
 from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.web.rest.cursors import encode_cursor, read_cursor
 from apps.web.rest.inputs import InstantField, read_query
+from apps.web.rest.records import keeps_old_names
 from apps.web.rest.shapes import UtcTimeField
 from apps.web.rest.views import APIView
 
@@ -61,9 +63,10 @@ class AuditEventSerializer(serializers.Serializer[Any]):
         return reader.reads_all or reader.is_own(event)
 
 
+@keeps_old_names
 class AuditCheckSerializer(serializers.Serializer[Any]):
     checked_at = UtcTimeField()
-    rows = serializers.IntegerField(source="n_rows", help_text="Number of rows that were found intact")
+    n_rows = serializers.IntegerField(help_text="Number of rows that were found intact")
     broken_row = serializers.IntegerField(
         source="broken_id", allow_null=True, help_text="First row whose hash is wrong; null: none"
     )
@@ -78,20 +81,22 @@ class AuditPageSerializer(serializers.Serializer[Any]):
 
 
 class AuditFilterSerializer(serializers.Serializer[Any]):
-    actor = serializers.CharField(required=False, max_length=128, help_text="Part of the actor's name")
+    actor = serializers.CharField(required=False, max_length=bounds.SEARCHED, help_text="Part of the actor's name")
     verb = serializers.CharField(
-        required=False, max_length=64, help_text="A whole verb, or its first word, such as policy"
+        required=False, max_length=bounds.VERB, help_text="A whole verb, or its first word, such as policy"
     )
-    policy = serializers.CharField(required=False, max_length=64)
+    policy = serializers.CharField(required=False, max_length=bounds.POLICY_SLUG)
     entry = serializers.CharField(
-        required=False, max_length=9000, help_text="uid or current path of an entry; includes all entries below it"
+        required=False,
+        max_length=bounds.ENTRY,
+        help_text="uid or current path of an entry; includes all entries below it",
     )
     via = serializers.ChoiceField(["page", "api", "command", "worker", "admin"], required=False)
     outcome = serializers.ChoiceField(AuditEvent.Outcome.choices, required=False)
-    q = serializers.CharField(required=False, max_length=128, help_text="Part of a name, subject or reason")
+    q = serializers.CharField(required=False, max_length=bounds.SEARCHED, help_text="Part of a name, subject or reason")
     since = InstantField(required=False)
     until = InstantField(required=False)
-    cursor = serializers.CharField(required=False, max_length=200)
+    cursor = serializers.CharField(required=False, max_length=bounds.CURSOR)
 
 
 class AuditListView(APIView):

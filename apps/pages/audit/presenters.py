@@ -123,6 +123,6 @@ def _by_request(events: Sequence[AuditEvent]) -> Iterator[list[AuditEvent]]:
 def _address(name: str, *, query: str = "", **kwargs: str | int | UUID) -> str:
     """URL of a page, "" if the logged values don't fit its route."""
     try:
-        return reverse(f"dashboard:{name}", kwargs=kwargs) + query
+        return reverse(f"pages:{name}", kwargs=kwargs) + query
     except NoReverseMatch:
         return ""

@@ -13,7 +13,7 @@ from apps.accounts.models import AuditEvent
 from apps.core.plugins import keyed, with_additions
 from apps.policies.audit_reading import AuditCount
 from apps.policies.models import Grant
-from apps.web.shell import presentation
+from apps.priorities.sentences import numbers
 
 # %(what)s is the subject, with a link if it has a page.
 # Verbs of several topics: the topic follows in brackets.
@@ -273,10 +273,10 @@ def _label(key: str) -> str:
 
 def count_text(count: AuditCount) -> str:
     """Summary such as 41 events in the last 7 days, 1 refused."""
-    shown = presentation.count(count.n) if count.is_all else _("Over %(n)s") % {"n": presentation.count(count.n)}
+    shown = numbers.count(count.n) if count.is_all else _("Over %(n)s") % {"n": numbers.count(count.n)}
     text = ngettext(
         "%(n)s event in the last 7 days, %(refused)s refused",
         "%(n)s events in the last 7 days, %(refused)s refused",
         count.n,
     )
-    return text % {"n": shown, "refused": presentation.count(count.n_refused)}
+    return text % {"n": shown, "refused": numbers.count(count.n_refused)}

@@ -30,13 +30,34 @@ from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
 from apps.policies.changesets import drafts
 from apps.policies.selectors import get_policy, list_policies
 from apps.priorities.selectors import diff_revisions
-from apps.web.revision_comparison import compared_context
+from apps.priorities.sentences import numbers
+from apps.web.changes.revision_comparison import compared_context
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of, csv_response, fragment
 
-_MOST_TEXT = 128
+_LONGEST_FILTER_TEXT = 128
 _MOST_PATH = 4_096
 _NAMES = ("q", "who", "verb", "policy", "entry", "via", "outcome", "since", "until")
+_COLUMNS = (
+    "id",
+    "at",
+    "actor",
+    "verb",
+    "outcome",
+    "policy",
+    "entry",
+    "subject",
+    "reason",
+    "details",
+    "via",
+    "request_id",
+    "token",
+    "address",
+    "hash",
+)
+PAGE = 50
+_WEEK = timedelta(days=7)
+_OVERDUE = timedelta(hours=2)  # the chain is checked every hour
 
 
 @dataclass(frozen=True)
@@ -55,7 +76,7 @@ class RequestedRows:
 
 def read_filter(request: HttpRequest, reader: AuditReader) -> RequestedRows:
     texts = {name: request.GET.get(name, "").strip().replace("\0", "") for name in _NAMES}
-    texts = {name: text[: _MOST_PATH if name == "entry" else _MOST_TEXT] for name, text in texts.items()}
+    texts = {name: text[: _MOST_PATH if name == "entry" else _LONGEST_FILTER_TEXT] for name, text in texts.items()}
     for name, known in (("via", audit_text.VIAS), ("outcome", audit_text.OUTCOMES)):
         if texts[name] and texts[name] not in known:
             raise _wrong(name, _("is not a valid choice"))
@@ -116,25 +137,6 @@ def _address(request: HttpRequest) -> str:
     return f"?{state.urlencode()}" if state else ""
 
 
-_COLUMNS = (
-    "id",
-    "at",
-    "actor",
-    "verb",
-    "outcome",
-    "policy",
-    "entry",
-    "subject",
-    "reason",
-    "details",
-    "via",
-    "request_id",
-    "token",
-    "address",
-    "hash",
-)
-
-
 def export_json_lines(reader: AuditReader, wanted: RequestedRows, at: datetime) -> HttpResponseBase:
     """The filtered list as JSON lines, newest first; the last line has the hash of all lines before it."""
     response = StreamingHttpResponse(_lines(reader, wanted), content_type="application/x-ndjson")
@@ -190,13 +192,8 @@ def _cells(row: dict[str, Any]) -> list[Any]:
     return ["" if row.get(name) is None else row[name] for name in _COLUMNS]
 
 
-PAGE = 50
-_WEEK = timedelta(days=7)
-_OVERDUE = timedelta(hours=2)  # the chain is checked every hour
-
-
 def page_url(**_kwargs: Any) -> str:
-    return reverse("dashboard:audit")
+    return reverse("pages:audit")
 
 
 @require_safe
@@ -316,7 +313,7 @@ def _check(check: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
             "words": _("integrity: first check within an hour"),
         }
     now = clock.now()
-    values = {"n": presentation.count(check.n_rows), "time": presentation.clock_time(check.checked_at, now)}
+    values = {"n": numbers.count(check.n_rows), "time": presentation.clock_time(check.checked_at, now)}
     n_rows = ngettext("%(n)s row", "%(n)s rows", check.n_rows) % values
     common = {
         "found": check,
@@ -327,7 +324,7 @@ def _check(check: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     if check.broken_id is not None:
         words = _("integrity: chain broken at row %(n)s, %(time)s") % {
             **values,
-            "n": presentation.count(check.broken_id),
+            "n": numbers.count(check.broken_id),
         }
         problem = check.problem if shows_all else ""
         return {**common, "state": "bad", "key": "broken", "row": check.broken_id, "words": words, "problem": problem}

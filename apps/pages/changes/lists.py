@@ -19,6 +19,6 @@ def list_links(policy: str, chosen: str) -> list[dict[str, object]]:
     links: list[dict[str, object]] = []
     for key, name in _LISTS.items():
         route, query = ("history", "") if key == "history" else ("changes", f"?list={key}")
-        url = reverse(f"dashboard:{route}", kwargs={"policy": policy})
+        url = reverse(f"pages:{route}", kwargs={"policy": policy})
         links.append({"key": key, "name": name, "url": url, "query": query, "is_chosen": key == chosen})
     return links

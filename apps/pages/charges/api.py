@@ -10,7 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.priorities.charges import list_charges
-from apps.web.charge_listing import ChargeSerializer
+from apps.web import bounds
+from apps.web.listings.charge_listing import ChargeSerializer
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.inputs import read_query
@@ -22,11 +23,11 @@ _PAGE = 50
 
 class ChargeFilterSerializer(serializers.Serializer[Any]):
     job = serializers.CharField(
-        max_length=200, required=False, help_text="Job number; 12_3 or 12[3] for a task of an array"
+        max_length=bounds.JOB_AND_TASK, required=False, help_text="Job number; 12_3 or 12[3] for a task of an array"
     )
-    source = serializers.CharField(max_length=64, required=False)  # type: ignore[assignment]  # a name of ours
-    account = serializers.CharField(max_length=1024, required=False, help_text="A user name or DN")
-    cursor = serializers.CharField(max_length=200, required=False)
+    source = serializers.CharField(max_length=bounds.SOURCE_SLUG, required=False)  # type: ignore[assignment]  # a name of ours
+    account = serializers.CharField(max_length=bounds.ACCOUNT, required=False, help_text="A user name or DN")
+    cursor = serializers.CharField(max_length=bounds.CURSOR, required=False)
 
 
 class ChargeListView(APIView):

@@ -9,14 +9,39 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from apps.policies.units import CORE_HOUR
 from apps.priorities.charges import ChargedJob, ChargesPage
 from apps.priorities.job_charge import HourLine
+from apps.priorities.sentences import numbers
 from apps.priorities.sentences import unit_of as unit_of_resource
-from apps.web import value_texts
-from apps.web.charge_listing import hours, state_text, unit_of, usage_of, who_of
+from apps.series.own_days import OwnDays
+from apps.web.listings.charge_listing import hours, state_text, unit_of, usage_of, who_of
 from apps.web.shell import presentation
+from apps.web.svg.day_bars import DayBar, draw_days
+from apps.web.texts import value_texts
 
 _SHOWN_HOURS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class OwnUse:
+    """What one's jobs used in the last days. most: the amount that the highest bar shows."""
+
+    title: str
+    bars: Sequence[DayBar]
+    first_day: str
+    most: str
+
+
+def draw_own_use(own: OwnDays) -> OwnUse:
+    titles = [f"{presentation.short_day(day)}: {_core_h(used)}" for day, used in zip(own.days, own.used, strict=True)]
+    first = presentation.short_day(own.days[0])
+    title = _("%(amount)s used since %(day)s") % {"amount": _core_h(own.total), "day": first}
+    return OwnUse(title, draw_days(own.used, titles), first, _core_h(max(own.used)))
+
+
+def _core_h(core_s: float) -> str:
+    return f"{presentation.core_hours(core_s)}{numbers.NBSP}{CORE_HOUR.symbol}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +50,7 @@ class HourRow:
     charged: str
     age: str
     weight: str
-    counted: str
+    usage: str
     note: str
 
 
@@ -37,7 +62,7 @@ class ResourceRow:
     rate: str
     amount: str
     weight: str
-    weighed: str
+    weighted: str
 
 
 def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
@@ -56,19 +81,19 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
                 presentation.shares_short(row.rate),
                 hours(row.amount_s),
                 presentation.shares_short(row.weight),
-                hours(row.weighed),
+                hours(row.weighted),
             )
-            for row in charge.lines
+            for row in charge.resources
         ],
-        "weighed": hours(sum(row.weighed for row in charge.lines)),
+        "weighted": hours(sum(row.weighted for row in charge.resources)),
         "rules": [value_texts.value_text([rule], "class_factors") for rule in charge.class_rules],
         "class_factor": presentation.shares_short(charge.class_factor),
         "site_factor": presentation.shares_short(charge.site_factor),
         "charged": hours(charge.charged),
         "hours": [_hour(row) for row in shown],
         "n_older": len(older),
-        "older_counted": hours(sum(row.counted for row in older)),
-        "counted": hours(charge.active),
+        "older_usage": hours(sum(row.usage for row in older)),
+        "usage_active": hours(charge.active),
         "predicted": hours(charge.predicted) if job.record.state == "running" else "",
         "scopes": _scopes(job, unit_of(page.settings)),
         "window": page.settings.window,
@@ -99,8 +124,8 @@ def _hour(row: HourLine) -> HourRow:
         at=datetime.fromtimestamp(row.hour_s, UTC),
         charged=hours(row.charged),
         age=presentation.age(row.age_s),
-        weight=presentation.number(row.weight, 4),
-        counted=hours(row.counted),
+        weight=numbers.number(row.weight, 4),
+        usage=hours(row.usage),
         note=notes[row.why],
     )
 
@@ -113,9 +138,9 @@ def _scopes(job: ChargedJob, unit: str) -> Sequence[tuple[str, str, str]]:
         "predictive": _("running jobs so far, and the rest of their request"),
     }
     scopes = []
-    if job.approach_local is None or job.counted_local is None:
+    if job.approach_local is None or job.usage_local is None:
         scopes.append((_("local usage"), _("none"), _("it ran at another site")))
     else:
-        scopes.append((_("local usage"), f"{hours(job.counted_local)} {unit}", labels[job.approach_local]))
-    scopes.append((_("global usage"), f"{hours(job.counted_global)} {unit}", labels[job.approach_global]))
+        scopes.append((_("local usage"), f"{hours(job.usage_local)} {unit}", labels[job.approach_local]))
+    scopes.append((_("global usage"), f"{hours(job.usage_global)} {unit}", labels[job.approach_global]))
     return scopes

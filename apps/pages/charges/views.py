@@ -11,25 +11,33 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from apps.accounts.actor import Actor
 from apps.core.typed_numbers import read_whole
-from apps.pages.charges.presenters import draw
+from apps.pages.charges.presenters import draw, draw_own_use
 from apps.priorities.charges import ChargesPage, get_charge, list_charges
-from apps.web.charge_listing import CHARGES, number_of, unit_of
-from apps.web.listing import csv_rows, table_of
+from apps.priorities.selectors.rows import open_view
+from apps.series.days import site_zone
+from apps.series.own_days import load_own_days
+from apps.web.listings.charge_listing import CHARGES, number_of, unit_of
+from apps.web.listings.listing import csv_rows, table_of
 from apps.web.shell.requests import actor_of, csv_response, fragment, private
 
 PAGE = 50
+FIRST_PAGE = 5  # of one's own jobs, below what they used
 _MOST_CSV = 1_000
 
 
 def page_url(policy: str) -> str:
-    return reverse("dashboard:charges", kwargs={"policy": policy})
+    return reverse("pages:charges", kwargs={"policy": policy})
 
 
 @require_safe
 def charges(request: HttpRequest, policy: str) -> HttpResponse:
     """The list. `?job=`, `?account=` and `?source=` find jobs of others."""
-    return private(render(request, "pages/charges/charges.html", _listed(request, policy)))
+    context = _listed(request, policy)
+    if not context["is_search"] and not request.GET.get("before"):
+        context |= _own_use(policy, actor_of(request))
+    return private(render(request, "pages/charges/charges.html", context))
 
 
 @require_safe
@@ -57,9 +65,16 @@ def charge(request: HttpRequest, policy: str, record: int) -> HttpResponse:
     return private(render(request, "pages/charges/charge.html", context))
 
 
+def _own_use(policy: str, actor: Actor) -> dict[str, Any]:
+    """What one's own jobs used, by day; nothing without usage."""
+    own = load_own_days(open_view(policy_slug=policy, actor=actor), actor=actor, zone=site_zone())
+    return {} if own is None else {"own_use": draw_own_use(own)}
+
+
 def _listed(request: HttpRequest, policy: str) -> dict[str, Any]:
-    page = _found(request, policy, limit=PAGE)
     requested = {name: _asked(request, name) for name in ("job", "account", "source")}
+    is_first = not any(requested.values()) and not request.GET.get("before")
+    page = _found(request, policy, limit=FIRST_PAGE if is_first else PAGE)
     query = request.GET.copy()
     query.pop("before", None)
     return {
@@ -86,5 +101,5 @@ def _asked(request: HttpRequest, name: str) -> str:
 
 
 def _crumbs(page: ChargesPage) -> list[dict[str, Any]]:
-    tree = reverse("dashboard:policy", kwargs={"policy": page.policy.slug})
+    tree = reverse("pages:policy", kwargs={"policy": page.policy.slug})
     return [{"label": page.policy.name, "url": tree}, {"label": _("My jobs")}]

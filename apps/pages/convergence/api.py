@@ -15,15 +15,18 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.priorities.projections import Projection, projections_of
 from apps.series.convergence.numbers import get_hourly_convergence
-from apps.series.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_period, read_share_method, today_of
+from apps.series.convergence.periods import read_period, today_of
+from apps.series.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS
 from apps.series.convergence.records import ChildrenQuery, Convergence, MeritFigures, Published, sample_weekly
 from apps.series.convergence.selectors import get_series_state, load_convergence, open_entry
+from apps.series.convergence.share_methods import read_share_method
 from apps.series.daily_series import SeriesState
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.cursors import encode_cursor, read_cursor
 from apps.web.rest.inputs import entry_uid, read_query
 from apps.web.rest.priority_fields import NumberField
-from apps.web.rest.records import record_serializer
+from apps.web.rest.records import keeps_old_names, record_serializer
 from apps.web.rest.shapes import SentenceSerializer, UtcTimeField
 from apps.web.rest.views import APIView
 
@@ -35,7 +38,7 @@ MEASURES = ("then", "today")
 
 
 class ConvergenceFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; default: the root")
+    entry = serializers.CharField(max_length=bounds.ENTRY, required=False, help_text="uid or path; default: the root")
     view = serializers.ChoiceField(
         VIEWS, required=False, default="decayed", help_text="Which usage is compared with targets"
     )
@@ -57,13 +60,13 @@ class ConvergenceFilterSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Default: day, and week for periods of over 400 days. hour: always the last seven days",
     )
-    cursor = serializers.CharField(max_length=200, required=False)
+    cursor = serializers.CharField(max_length=bounds.CURSOR, required=False)
 
     def get_fields(self) -> dict[str, Any]:
         """Add `from` and `to`: `from` is a keyword of Python."""
         text = "{} day, such as 2026-03-31; at most 3,660 days"
         days = {
-            name: serializers.CharField(max_length=40, required=False, help_text=text.format(which))
+            name: serializers.CharField(max_length=bounds.INSTANT, required=False, help_text=text.format(which))
             for name, which in (("from", "First"), ("to", "Last"))
         }
         return {**super().get_fields(), **days}
@@ -108,17 +111,22 @@ ProjectionSerializer = record_serializer(
 )
 
 
+@keeps_old_names
 class MemberSeriesSerializer(serializers.Serializer[Any]):
-    uid = serializers.UUIDField()
+    entry = serializers.UUIDField(source="uid")
     name = serializers.CharField()
     kind = serializers.CharField(allow_blank=True)
     in_tree = serializers.BooleanField(help_text="The entry exists in the current tree")
-    suppressed = serializers.BooleanField(help_text="Usage is hidden: fewer than five active members")
+    suppressed = serializers.BooleanField(help_text="Usage is hidden: fewer than five active users")
     target = serializers.ListField(child=serializers.FloatField(allow_null=True))
     actual = serializers.ListField(child=serializers.FloatField(allow_null=True))
     deviation_points = serializers.ListField(child=serializers.FloatField(allow_null=True))
-    state = serializers.ListField(child=serializers.ChoiceField(STATES, allow_blank=True))
-    suppressed_days = serializers.ListField(child=serializers.BooleanField())
+    state = serializers.ListField(
+        child=serializers.ChoiceField(STATES, allow_blank=True),
+        help_text="met: under, and all that was requested ran. inferred: under and running; waiting jobs are not "
+        "reported. Empty: nothing to compare",
+    )
+    suppressed_days = serializers.ListField(child=serializers.BooleanField(), help_text="Its numbers are null there")
     projection = ProjectionSerializer(
         allow_null=True,
         help_text="From the newest snapshot on; null for raw and windowed shares, for those of the total, and where "
@@ -149,7 +157,7 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
         help_text="Revision against which all days are measured (measure=today); null: each day's own revision",
     )
     to = serializers.DateField()
-    built = SeriesBuiltSerializer()
+    built = SeriesBuiltSerializer(help_text="Which days and hours there are")
     verdict = SentenceSerializer(many=True)
     figures = ConvergenceFiguresSerializer()
     days = serializers.ListField(child=serializers.DateField(), help_text="Empty with step=hour")
@@ -160,7 +168,7 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
     before_first = serializers.ListField(
         child=serializers.BooleanField(), help_text="true: the policy had no revision yet"
     )
-    missing = MissingDaySerializer(many=True)
+    missing = MissingDaySerializer(many=True, help_text="Days on which sources are missing")
     local_only = SentenceSerializer(
         many=True, help_text="Days that are compared by local usage because usage of other sites was missing"
     )
@@ -168,7 +176,7 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
     n_all = serializers.IntegerField(
         help_text="Number of all entries; of very many, only those with the largest targets are listed"
     )
-    results = MemberSeriesSerializer(many=True)
+    results = MemberSeriesSerializer(many=True, help_text="24 a page, those furthest from their targets first")
     next = serializers.CharField(allow_null=True)
 
     def get_fields(self) -> dict[str, Any]:

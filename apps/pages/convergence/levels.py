@@ -9,16 +9,16 @@ from django.utils.translation import ngettext
 
 from apps.policies.access.scope import list_own_levels
 from apps.priorities.selectors.rows import PolicyView
-from apps.web.shell import presentation
+from apps.priorities.sentences import numbers
 
-MOST_LEVELS = 200
+MOST_LEVELS_ABOVE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class LevelChoice:
-    """uid: None for the root. label: its path from the root's children on, and how many entries it compares."""
+    """label: its path from the root's children on, and how many entries it compares."""
 
-    uid: UUID | None
+    uid: UUID
     label: str
     is_chosen: bool
 
@@ -44,7 +44,7 @@ def list_levels(view: PolicyView, chosen: UUID | None) -> list[LevelChoice]:
     tree = view.tree
     levels: list[int] = []
     row = [0] if view.visibility.may_see(0) else []
-    while row and len(levels) < MOST_LEVELS:
+    while row and len(levels) < MOST_LEVELS_ABOVE:
         below: list[int] = []
         for i in row:
             children = view.visible_children(i)
@@ -52,17 +52,17 @@ def list_levels(view: PolicyView, chosen: UUID | None) -> list[LevelChoice]:
                 levels.append(i)
                 below += children
         row = below
-    levels = levels[:MOST_LEVELS]
+    levels = levels[:MOST_LEVELS_ABOVE]
     at = None if chosen is None else tree.index_of_uid(chosen)
     if at is not None and at not in levels:
         levels.append(at)
     first, *others = levels or [0]
     ordered = [first, *sorted(others, key=tree.path)]
-    return [LevelChoice(None if i == 0 else tree.uuid(i), _label(view, i), (at or 0) == i) for i in ordered]
+    return [LevelChoice(tree.uuid(i), _label(view, i), (at or 0) == i) for i in ordered]
 
 
 def _label(view: PolicyView, i: int) -> str:
     name = view.tree.name[0] if i == 0 else view.tree.path(i).strip("/").replace("/", " / ")
     n = len(view.visible_children(i))
     text = ngettext("%(name)s, %(n)s entry", "%(name)s, %(n)s entries", n)
-    return text % {"name": name, "n": presentation.count(n)}
+    return text % {"name": name, "n": numbers.count(n)}

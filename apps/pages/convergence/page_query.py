@@ -16,29 +16,21 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.series.convergence.query import (
-    DAY_S,
-    LAST_DAYS,
-    Period,
-    ShareMethod,
-    available_days_text,
-    check_period,
-    default_period,
-    read_share_method,
-    reject_windowed,
-    whole_period,
-)
+from apps.core.periods import PERIODS_DAYS
+from apps.series.convergence.periods import Period, available_days_text, check_period, default_period, whole_period
+from apps.series.convergence.query import DAY_S
 from apps.series.convergence.records import ChildrenQuery
+from apps.series.convergence.share_methods import ShareMethod, read_share_method, reject_windowed
 from apps.series.daily_series import SeriesState
 
 ALL = "all"
 HOUR = "hour"  # value of `step`: the last seven days by the hour
 TODAY = "today"  # value of `measure`: compare all days with the head revision
-RANGES = (*map(str, LAST_DAYS), ALL)
+RANGES = (*map(str, PERIODS_DAYS), ALL)
 DEFAULT_RANGE = "30"
 Unit = Literal["share", "points"]
 UNITS: tuple[Unit, ...] = ("share", "points")
-LEAST_DAYS = 2  # between the ends of a range
+LEAST_RANGE_DAYS = 2  # between the ends of a range
 MOST_DAYS_AHEAD = 90
 _DAYS_AHEAD = {"7": 5, "30": 24, "90": 30, "365": 60, ALL: 60}
 _NAMES_OF_RANGE = ("range", "days", "from", "to", "step", "zoom")
@@ -158,9 +150,9 @@ def _read_dates(first: str, last: str, state: SeriesState, today: date) -> tuple
         _read_day(text, name, state, today) if text else None for text, name in ((first, "from"), (last, "to"))
     )
     period = check_period(from_on, to_on, state=state, today=today)
-    if (period.to_on - period.from_on).days < LEAST_DAYS:
+    if (period.to_on - period.from_on).days < LEAST_RANGE_DAYS:
         message = _("Enter two dates at least %(n)s days apart, such as %(day)s and %(today)s.") % {
-            "n": LEAST_DAYS,
+            "n": LEAST_RANGE_DAYS,
             "day": _example(today - timedelta(days=25)),
             "today": _example(today),
         }
@@ -212,7 +204,7 @@ def _read_zoom(text: str) -> tuple[date, date] | None:
     except ValueError:
         message = _("“%(text)s” is not a zoom: write it like 2026-11-12..2026-11-22.") % {"text": text[:40]}
         raise Invalid(message, fields=[FieldProblem("zoom", message)]) from None
-    return (first, last) if (last - first).days >= LEAST_DAYS else None
+    return (first, last) if (last - first).days >= LEAST_RANGE_DAYS else None
 
 
 def _read_uid(query: QueryDict, name: str) -> UUID | None:

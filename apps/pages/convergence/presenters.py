@@ -17,28 +17,49 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.engine.target_state import is_on_target
 from apps.pages.convergence.figures.course import GroupNumbers
 from apps.pages.convergence.figures.sections import Section, off_target
 from apps.pages.convergence.figures.tiles import balance_text, heading_of, pictures_of, scale_text
+from apps.priorities.level_facts import IDLE_STATES, OFF_STATES, StateCount
 from apps.priorities.projections import Projection
+from apps.priorities.sentences import numbers as number_texts
 from apps.priorities.sentences.numbers import day_and_time
 from apps.series.convergence.off_target import off_target_since
 from apps.series.convergence.query import Member
 from apps.series.convergence.records import Convergence
-from apps.web.day_on_target import when_text
 from apps.web.figures.figure import with_changes
 from apps.web.figures.scales import day_text
-from apps.web.links import shares_url
-from apps.web.on_target_count import OFF_STATES, OnTargetCount, idle_text
-from apps.web.shell import lines, presentation
+from apps.web.links.addresses import shares_url
+from apps.web.shell import lines
 from apps.web.shell.presentation import Balance
 from apps.web.svg.bars import State
+from apps.web.texts.day_on_target import when_text
+from apps.web.texts.without_demand import idle_text
+
+MayChange = Callable[[Member], bool]  # whether the reader may set the shares of an entry
+_MOST_SECTION_NAMES = 6
+
+CSV_HEADER = (
+    "day",
+    "name",
+    "entry",
+    "revision",
+    "before_first",
+    "actual",
+    "target",
+    "deviation_points",
+    "state",
+    "suppressed",
+    "missing_sources",
+    "as_of",
+)
 
 
 def member_url(policy: str, member: Member) -> str:
     """URL of an entry; of its history if it has left the tree."""
     if not member.is_here:
-        return reverse("dashboard:entry-history", kwargs={"policy": policy, "uid": member.uid})
+        return reverse("pages:entry-history", kwargs={"policy": policy, "uid": member.uid})
     return lines.entry_url(policy, member.uid, member.name)
 
 
@@ -62,8 +83,6 @@ def balance_of(convergence: Convergence, row: int, decimals: int | None = None) 
 
 # --- The heading of the page
 
-MayChange = Callable[[Member], bool]  # whether the reader may set the shares of an entry
-
 
 @dataclass(frozen=True, slots=True)
 class Heading:
@@ -77,16 +96,16 @@ def heading(numbers: GroupNumbers) -> Heading:
     """All from the last point, which the tiles show."""
     convergence = numbers.convergence
     name = convergence.entry.name
-    found = OnTargetCount.of(convergence.states[:, -1].tolist() if convergence.on else [])
-    if not found.n_all:
+    count = StateCount.of(convergence.states[:, -1].tolist() if convergence.on else [])
+    if not count.n_all:
         return Heading(_("Convergence: %(name)s") % {"name": name}, [])
     title = ngettext(
-        "%(n)s of %(of)s entries in %(name)s is on target",
-        "%(n)s of %(of)s entries in %(name)s are on target",
-        found.n_on,
+        "%(n)s of %(of)s in %(name)s is on target",
+        "%(n)s of %(of)s in %(name)s are on target",
+        count.n_on,
     )
-    values = {"n": presentation.count(found.n_on), "of": presentation.count(found.n_all), "name": name}
-    sentences = (_farthest_off(numbers), _next_on_target(numbers), idle_text(found))
+    values = {"n": number_texts.count(count.n_on), "of": number_texts.count(count.n_all), "name": name}
+    sentences = (_farthest_off(numbers), _next_on_target(numbers), idle_text(count))
     return Heading(title % values, [each for each in sentences if each])
 
 
@@ -123,7 +142,7 @@ def _farthest_off(numbers: GroupNumbers) -> str:
                 n_days,
             )
         )
-    return text % {"name": convergence.members[row].name, "points": away, "n": presentation.count(n_days)}
+    return text % {"name": convergence.members[row].name, "points": away, "n": number_texts.count(n_days)}
 
 
 def _next_on_target(numbers: GroupNumbers) -> str:
@@ -141,7 +160,7 @@ def _next_on_target(numbers: GroupNumbers) -> str:
 
 
 def points_of(convergence: Convergence, row: int) -> str:
-    shares = presentation.compare_shares(last(convergence.actual[row]), last(convergence.target[row]))
+    shares = number_texts.compare_shares(last(convergence.actual[row]), last(convergence.target[row]))
     return shares.points
 
 
@@ -153,7 +172,8 @@ def days_off(convergence: Convergence, row: int) -> tuple[int, bool]:
     is_idle = (states == "no_demand") & (convergence.actual[row] == 0)
     off = off_target_since(
         convergence.on[:n],
-        convergence.deviation[row, :n],
+        convergence.actual[row, :n],
+        convergence.target[row, :n],
         convergence.slack[row, :n],
         is_idle[:n],
         "over" if states[-1] == "over" else "under",
@@ -198,7 +218,7 @@ def facts_of(numbers: GroupNumbers, row: int, *, may_change: MayChange, converge
     convergence = numbers.convergence
     member, target_before = convergence.members[row], _target_before(convergence, row)
     shown = last(convergence.actual[row]), last(convergence.target[row]), target_before
-    decimals = presentation.decimals_beside(*shown)
+    decimals = number_texts.decimals_beside(*shown)
     head = heading_of(convergence, row, decimals)
     projection = numbers.projections.get(member.uid)
     is_off = convergence.states[row, -1] in OFF_STATES if convergence.on else False
@@ -210,21 +230,21 @@ def facts_of(numbers: GroupNumbers, row: int, *, may_change: MayChange, converge
         sentence=way_to_target(numbers, row),
         used=head.used,
         target=head.target,
-        target_before="" if target_before is None else presentation.percent(target_before, decimals),
+        target_before="" if target_before is None else number_texts.percent(target_before, decimals),
         balance=balance_of(convergence, row, decimals),
         off=_off_text(convergence, row) if is_off else "",
         on_target=when_text(projection.outcome, projection.on_target_at) if projection and is_off else "",
         on_target_range=range_of(projection) if projection and is_off else "",
-        usual="" if projection is None else presentation.percent(projection.usual_share),
+        usual="" if projection is None else number_texts.percent(projection.usual_share),
         before_label=_("%(n)s days before") % {"n": n_days} if numbers.query.is_compared else "",
-        before=presentation.percent(before[max(before)]) if before else presentation.UNKNOWN,
+        before=number_texts.percent(before[max(before)]) if before else number_texts.UNKNOWN,
         entry_url=url,
-        shares_url=_shares_url(convergence.policy_slug, member, may_change),
+        shares_url=shares_url_of(convergence.policy_slug, member, may_change),
         group_url=with_level(convergence_url, member) if member.n_children else "",
     )
 
 
-def _shares_url(policy_slug: str, member: Member, may_change: MayChange) -> str:
+def shares_url_of(policy_slug: str, member: Member, may_change: MayChange) -> str:
     return shares_url(policy_slug, member.uid) if may_change(member) else ""
 
 
@@ -239,8 +259,8 @@ def way_to_target(numbers: GroupNumbers, row: int) -> str:
     projection = numbers.projections.get(member.uid)
     words = {"name": member.name, "parent": _group_name(convergence)}
     if not convergence.visible[row].any():
-        return _("The usage of %(name)s is not shown: it has fewer than five active members.") % words
-    if state in ("no_demand", "met"):
+        return _("The usage of %(name)s is not shown: it has fewer than five active users.") % words
+    if state in IDLE_STATES:
         return _("%(name)s has no demand.") % words
     if state == "on":
         return _("%(name)s is on target.") % words
@@ -254,7 +274,7 @@ def way_to_target(numbers: GroupNumbers, row: int) -> str:
         return _("At its usual pace %(name)s is on target around %(day)s.") % words
     if projection.outcome == "never_if_nobody_runs" and projection.pace_days is not None:
         days = projection.pace_days
-        words |= {"n": presentation.count(days.n), "at": day_and_time(days.until)}
+        words |= {"n": number_texts.count(days.n), "at": day_and_time(days.until)}
         text = (
             ngettext(
                 "%(name)s is over its target, and %(parent)s had no usage on the day before %(at)s.",
@@ -290,7 +310,7 @@ def _target_before(convergence: Convergence, row: int) -> float | None:
     if not changes.size:
         return None
     before, now = float(known[changes[-1]]), float(known[-1])
-    shares = presentation.change_shares(before, now)
+    shares = number_texts.change_shares(before, now)
     return None if shares.before == shares.after else before
 
 
@@ -303,7 +323,7 @@ def _off_text(convergence: Convergence, row: int) -> str:
         if is_whole
         else ngettext("for %(n)s day", "for %(n)s days", n_days)
     )
-    return text % {"n": presentation.count(n_days)}
+    return text % {"n": number_texts.count(n_days)}
 
 
 def range_of(projection: Projection) -> str:
@@ -359,9 +379,6 @@ class TileGroup:
     n_left: int
 
 
-_MOST_NAMES = 6
-
-
 def tile_group(
     section: Section,
     query: QueryDict,
@@ -374,13 +391,13 @@ def tile_group(
 ) -> TileGroup:
     """base: address of the page. is_drawn: whether its tiles are part of the page."""
     convergence = section.numbers.convergence
-    names = [convergence.members[row].name for row in section.rows[:_MOST_NAMES]]
+    names = [convergence.members[row].name for row in section.rows[:_MOST_SECTION_NAMES]]
     n_others = len(section.rows) - len(names)
     listed = ", ".join(names)
     if n_others:
         listed = ngettext("%(names)s and %(n)s more", "%(names)s and %(n)s more", n_others) % {
             "names": listed,
-            "n": presentation.count(n_others),
+            "n": number_texts.count(n_others),
         }
     return TileGroup(
         key=section.key,
@@ -396,7 +413,7 @@ def tile_group(
 
 
 def _section_title(section: Section) -> str:
-    n = {"n": presentation.count(len(section.rows))}
+    n = {"n": number_texts.count(len(section.rows))}
     if section.key == "rest":
         hidden = [row for row in section.rows if not section.numbers.convergence.visible[row].any()]
         if hidden:
@@ -424,7 +441,7 @@ def tiles_of(
                 target=head.target,
                 url=f"{base}?{with_changes(query, entry=str(member.uid), section=None, page=None)}",
                 entry_url=member_url(convergence.policy_slug, member),
-                shares_url=_shares_url(convergence.policy_slug, member, may_change),
+                shares_url=shares_url_of(convergence.policy_slug, member, may_change),
                 group_url=with_level(base, member) if member.n_children and member.is_here else "",
                 is_selected=member.uid == selected,
                 svg=picture.svg,
@@ -446,20 +463,20 @@ class Kpi:
 def kpis(convergence: Convergence) -> list[Kpi]:
     """Mean deviation, time within tolerance, time to halve the deviation, share given to others."""
     figures = convergence.figures
-    mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
+    mean = number_texts.UNKNOWN if figures.mean_deviation is None else number_texts.points(figures.mean_deviation)
     n_days = convergence.n_finished
-    words = {"n": presentation.count(n_days)}
+    words = {"n": number_texts.count(n_days)}
     last_days = ngettext("of the last day", "of the last %(n)s days", n_days) % words
     mean_note = ngettext(
         "points, share-weighted, of the last day", "points, share-weighted, of the last %(n)s days", n_days
     )
     return [
         Kpi(_("Mean deviation"), mean, mean_note % words),
-        Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last_days),
+        Kpi(_("Time within tolerance"), number_texts.percent(figures.inside, 0), last_days),
         Kpi(_("Time to halve the deviation"), *_half_time(convergence)),
         Kpi(
             _("Unused share given to others"),
-            presentation.percent(figures.idle_redistributed),
+            number_texts.percent(figures.idle_redistributed),
             _("of the policy") if not convergence.ancestors else _("of %(name)s") % {"name": convergence.entry.name},
         ),
     ]
@@ -468,7 +485,7 @@ def kpis(convergence: Convergence) -> list[Kpi]:
 def _half_time(convergence: Convergence) -> tuple[str, str]:
     days, number = convergence.figures.half_time_days, convergence.figures.half_time_revision
     if days is None:
-        return presentation.UNKNOWN, _("No changes in this period.")
+        return number_texts.UNKNOWN, _("No changes in this period.")
     after = _("after revision %(n)s") % {"n": number}
     if isinf(days):
         return _("not reached"), after
@@ -479,7 +496,7 @@ def newest_text(convergence: Convergence) -> str:
     """Say of when the current values are; "" if the last point is a finished day or hour."""
     if convergence.latest_at is None:
         return ""
-    at = presentation.clock_text(convergence.latest_at, "H:i")
+    at = number_texts.clock_text(convergence.latest_at, "H:i")
     if convergence.is_by_hour:
         return _("Current values %(at)s. Averages: complete hours.") % {"at": at}
     return _("Current values %(at)s. Averages: complete days.") % {"at": at}
@@ -500,16 +517,15 @@ class MemberRow:
 
 
 def member_rows(convergence: Convergence) -> Iterator[MemberRow]:
-    away, slack = (
-        np.abs(convergence.deviation)[:, : convergence.n_finished],
-        convergence.slack[:, : convergence.n_finished],
-    )
+    finished = (slice(None), slice(convergence.n_finished))
+    away = np.abs(convergence.deviation)[finished]
+    is_on = is_on_target(convergence.actual[finished], convergence.target[finished], convergence.slack[finished])
     decimals = _decimals_of(convergence)
     for row in convergence.order():
         known = np.isfinite(away[row])
-        n, inside = int(known.sum()), int((away[row] <= slack[row] * (1 + 1e-9)).sum())
+        n, inside = int(known.sum()), int(is_on[row].sum())
         reason = "" if convergence.visible[row].any() else _("not shown")
-        shares = presentation.compare_shares(
+        shares = number_texts.compare_shares(
             last(convergence.actual[row]), last(convergence.target[row]), decimals=decimals
         )
         yield MemberRow(
@@ -518,8 +534,8 @@ def member_rows(convergence: Convergence) -> Iterator[MemberRow]:
             actual=shares.actual,
             target=shares.target,
             balance=None if reason else balance_of(convergence, row, decimals),
-            mean=presentation.points(float(away[row][known].mean())) if n else presentation.UNKNOWN,
-            inside=presentation.percent(inside / n, 0) if n else presentation.UNKNOWN,
+            mean=number_texts.points(float(away[row][known].mean())) if n else number_texts.UNKNOWN,
+            inside=number_texts.percent(inside / n, 0) if n else number_texts.UNKNOWN,
             reason=reason,
         )
 
@@ -528,7 +544,7 @@ def _decimals_of(convergence: Convergence) -> int:
     """Decimals of the shares of all members."""
     balances = [balance_of(convergence, row) for row in range(len(convergence.members))]
     rows = [row for row, balance in enumerate(balances) if balance is not None and balance.is_off_target]
-    return presentation.decimals_of_column(
+    return number_texts.decimals_of_column(
         (last(convergence.actual[row]), last(convergence.target[row])) for row in rows
     )
 
@@ -539,22 +555,6 @@ def _as_of(convergence: Convergence, at: int) -> datetime | None:
 
 def _or_none(value: float) -> float | None:
     return float(value) if isfinite(value) else None
-
-
-CSV_HEADER = (
-    "day",
-    "entry",
-    "uid",
-    "revision",
-    "before_first",
-    "actual",
-    "target",
-    "deviation_points",
-    "state",
-    "suppressed",
-    "missing_sources",
-    "as_of",
-)
 
 
 def csv_rows(convergence: Convergence) -> Iterator[tuple[Any, ...]]:

@@ -23,42 +23,55 @@ from apps.pages.convergence import presenters
 from apps.pages.convergence.figures import over_time as over_time_figures
 from apps.pages.convergence.figures.by_name import OF_GROUP, check_name
 from apps.pages.convergence.figures.course import GroupNumbers, axis_of
-from apps.pages.convergence.figures.heat import LEAST_ENTRIES
-from apps.pages.convergence.figures.labels import Links
-from apps.pages.convergence.figures.sections import Section, latest_section, sections_of
+from apps.pages.convergence.figures.fair_layout import ROOMS, SMALL_ROOMS
+from apps.pages.convergence.figures.fair_line import (
+    N_FAIR_DAYS,
+    FairLine,
+    MemberLinks,
+    fair_line_figure,
+    fair_line_of,
+    tolerance_text,
+)
+from apps.pages.convergence.figures.fair_line import NAME as FAIR_LINE
+from apps.pages.convergence.figures.fair_picture import draw_fair
+from apps.pages.convergence.figures.heat import LEAST_ENTRIES, heat_figure
+from apps.pages.convergence.figures.sections import Section, sections_of
 from apps.pages.convergence.figures.tiles import page_of
 from apps.pages.convergence.levels import level_of, list_levels, own_level
 from apps.pages.convergence.page_query import PageQuery, read_page_query, usual_page_query
 from apps.pages.convergence.range_bar import period_text, range_bar
 from apps.priorities.projections import projections_of
 from apps.priorities.selectors.rows import open_view
+from apps.priorities.sentences import numbers as number_texts
 from apps.series.convergence.numbers import Group, get_group
-from apps.series.convergence.query import DAILY_UP_TO, Member, available_days_text, today_of
+from apps.series.convergence.periods import available_days_text, default_period, today_of
+from apps.series.convergence.query import DAILY_UP_TO, WINDOWED, Member
 from apps.series.convergence.records import Convergence
 from apps.series.convergence.selectors import get_series_state
 from apps.series.daily_series import SeriesState
 from apps.web.figures import Figure
 from apps.web.figures.figure import with_changes
-from apps.web.origins import origin_of
 from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.web.shell.requests import SeeOther, actor_of, csv_response, fragment
+from apps.web.texts.origins import origin_of
 
-_MOST_LISTED = 40
-MORE = ("heat", "stack", "numbers")  # what is opened on demand
+_MOST_LISTED_REVISIONS = 40
+_LEAST_PLAYED_DAYS = 8  # with fewer the fair line plays hours
+NUMBERS = "numbers"  # what is opened on demand
 
 
 def page_url(policy: str, uid: UUID | None = None, name: str = "", **_kwargs: Any) -> str:
     if uid is None:
-        return reverse("dashboard:convergence", kwargs={"policy": policy})
-    return reverse("dashboard:entry-convergence", kwargs={"policy": policy, "uid": uid, "name": name})
+        return reverse("pages:convergence", kwargs={"policy": policy})
+    return reverse("pages:entry-convergence", kwargs={"policy": policy, "uid": uid, "name": name})
 
 
 def figure_url(policy: str, figure: str, uid: UUID | None = None, name: str = "") -> str:
     kwargs: dict[str, object] = {"policy": policy, "figure": figure}
     if uid is None:
-        return reverse("dashboard:convergence-figure", kwargs=kwargs)
-    return reverse("dashboard:entry-convergence-figure", kwargs=kwargs | {"uid": uid, "name": name})
+        return reverse("pages:convergence-figure", kwargs=kwargs)
+    return reverse("pages:entry-convergence-figure", kwargs=kwargs | {"uid": uid, "name": name})
 
 
 @dataclass(eq=False)
@@ -110,6 +123,32 @@ class Reading:
             },
             projections=projections_of(self.group.view, uids) if is_projected else {},
         )
+
+    @cached_property
+    def fair_reading(self) -> Reading:
+        """The level of the page over the days that the fair line plays; by the hour while there are few of them."""
+        state = _state(self.request, self.policy)
+        period = default_period(state, today_of(clock.now()), N_FAIR_DAYS)
+        n_built = (state.through_on - state.first_on).days + 1 if state.through_on and state.first_on else 0
+        is_by_hour = self.asked.by_hour or (n_built < _LEAST_PLAYED_DAYS and state.hours_through_at is not None)
+        asked = replace(
+            self.asked,
+            range_="",
+            period=period,
+            until=None,
+            zoom=None,
+            is_compared=False,
+            by_hour=is_by_hour and self.asked.method.view != WINDOWED,
+            against_today=self.asked.against_today and not is_by_hour,
+            level=self.level,
+        )
+        return Reading(self.request, self.policy, self.uid, self.query, asked)
+
+    @cached_property
+    def fair_line(self) -> FairLine | None:
+        """As the page shows it first: from its own numbers, unless they end in the past."""
+        end = self.convergence.latest_at is not None or self.convergence.is_by_hour
+        return fair_line_of(self.numbers if end else self.fair_reading.numbers)
 
     @property
     def convergence(self) -> Convergence:
@@ -195,9 +234,14 @@ def show(request: HttpRequest, policy: str) -> HttpResponse:
         "heading": presenters.heading(reading.numbers),
         "levels": list_levels(reading.group.view, reading.level),
         "frame": figure,
+        "fair": _fair_frame(reading),
         "groups": groups,
         "is_rest_open": _is_rest_open(reading),
-        "more": _more_parts(reading),
+        "heat": _heat_frame(reading),
+        "numbers_query": with_changes(reading.query, more=NUMBERS),
+        "numbers": _numbers_of_period(reading)
+        if reading.query.get("more", "") == NUMBERS and reading.convergence.on
+        else None,
     }
     return _answer(reading, "pages/convergence/convergence.html", context, figure)
 
@@ -265,7 +309,7 @@ def _csv_query(reading: Reading) -> str:
 
 def _crumbs(reading: Reading) -> list[dict[str, str]]:
     convergence = reading.convergence
-    tree = reverse("dashboard:policy", kwargs={"policy": reading.policy})
+    tree = reverse("pages:policy", kwargs={"policy": reading.policy})
     crumbs = [{"label": convergence.policy_name, "url": tree}]
     if reading.uid is None:
         return [*crumbs, {"label": _("Convergence")}]
@@ -291,7 +335,10 @@ def figure(
 def _draw(reading: Reading, name: str) -> Figure:
     if name == over_time_figures.NAME:
         return _draw_over_time(reading)
-    return OF_GROUP[name](reading.numbers, reading.query, _links(reading.policy))
+    if name == FAIR_LINE:
+        rooms = SMALL_ROOMS if reading.query.get("small") == "1" else ROOMS
+        return fair_line_figure(fair_line_of(reading.fair_reading.numbers), partial(_links_of, reading), rooms=rooms)
+    return OF_GROUP[name](reading.numbers, reading.query)
 
 
 def _draw_over_time(reading: Reading) -> Figure:
@@ -310,6 +357,44 @@ def _draw_over_time(reading: Reading) -> Figure:
     }
     title = _("Over time") if reading.uid is not None else ""
     return over_time_figures.over_time_figure(numbers, facts.sentence, title=title, extra=extra)
+
+
+def _fair_frame(reading: Reading, *, is_small: bool = False) -> dict[str, Any] | None:
+    """The fair line as the page shows it before its numbers of other days come; None without days."""
+    line = reading.fair_line if reading.convergence.on else None
+    if line is None:
+        return None
+    rooms, links_of = SMALL_ROOMS if is_small else ROOMS, partial(_links_of, reading)
+    svg = draw_fair(line, links_of, rooms[0]) if line.rows else ""
+    source = figure_url(reading.policy, FAIR_LINE)
+    if is_small:
+        source = f"{source}?{with_changes(reading.query, small='1')}"
+    return {
+        "frame": FigureFrame(fair_line_figure(line, links_of, rooms=rooms, svg=svg), source, reading.query.urlencode()),
+        "tolerance": tolerance_text(line),
+        "above": None if is_small else _level_above(reading),
+        "is_small": is_small,
+        "url": f"{reading.base}?{reading.query.urlencode()}",
+    }
+
+
+def _level_above(reading: Reading) -> dict[str, str] | None:
+    """Name and address of the level above the shown one; None for the root."""
+    above = reading.convergence.ancestors
+    if not above:
+        return None
+    query = with_changes(reading.query, level=str(above[-1].uid), entry=None, section=None)
+    return {"name": above[-1].name, "query": query}
+
+
+def _links_of(reading: Reading, member: Member) -> MemberLinks:
+    policy, page = reading.policy, page_url(reading.policy)
+    return MemberLinks(
+        select=f"{page}?{with_changes(reading.query, entry=str(member.uid), section=None, page=None, small=None)}",
+        entry=presenters.member_url(policy, member),
+        shares=presenters.shares_url_of(policy, member, partial(_may_change, reading)),
+        group=presenters.with_level(page, member) if member.n_children and member.is_here else "",
+    )
 
 
 def _facts(reading: Reading, row: int) -> presenters.Facts:
@@ -331,13 +416,6 @@ def _figure_frame(reading: Reading) -> FigureFrame | None:
     name = "" if uid is None else lines.name_slug(reading.convergence.entry.name)
     source = figure_url(reading.policy, over_time_figures.NAME, uid, name)
     return framed(reading.request, source, lambda: _draw_over_time(reading))
-
-
-def _links(policy: str) -> Links:
-    """Links of a figure: a day opens the tree at its end, a revision its change set."""
-    tree = reverse("dashboard:policy", kwargs={"policy": policy})
-    diff = reverse("dashboard:diff", kwargs={"policy": policy})
-    return Links(moment=f"{tree}?day={{at}}", revision=lambda number: f"{diff}?to={number}")
 
 
 # --- Fragments
@@ -365,19 +443,12 @@ def tiles(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def latest(request: HttpRequest, policy: str) -> HttpResponse:
-    """A card with the children of `?level=` in the last 30 days and the days ahead, the furthest from target first."""
+    """A card with the fair line of the children of `?level=`."""
     query = QueryDict(mutable=True)
     query["level"] = request.GET.get("level", "")
     reading = _read(request, policy, None, query)
-    axis = axis_of(reading.numbers) if reading.convergence.on else None
-    section = None if axis is None else latest_section(reading.numbers, axis)
     context = {
-        "group": section
-        and presenters.tile_group(
-            section, query, reading.base, selected=None, may_change=partial(_may_change, reading)
-        ),
-        "figure": {"extra": {"has_projection": bool(reading.numbers.projections)}},
-        "shown": reading.convergence,
+        "fair": _fair_frame(reading, is_small=True),
         "url": f"{reading.base}?{query.urlencode()}",
         "policy": policy,
         **_building(policy, reading.convergence.state),
@@ -388,57 +459,22 @@ def latest(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def more(request: HttpRequest, policy: str) -> HttpResponse:
-    """What is opened on demand: `?more=heat`, `stack` or `numbers`."""
+    """What is opened on demand: `?more=numbers`."""
     reading = _read(request, policy, None)
-    part = _more_part(reading, request.GET.get("more", ""))
-    return HttpResponse("") if part is None else render(request, "pages/convergence/_more.html", part)
+    if request.GET.get("more", "") != NUMBERS or not reading.convergence.on:
+        return HttpResponse("")
+    return render(request, "pages/convergence/_more.html", {"part": _numbers_of_period(reading)})
 
 
-@dataclass(frozen=True)
-class MorePart:
-    """A line that opens a part of the page. query: of the page with it open; content: None while it is closed."""
-
-    key: str
-    title: str
-    note: str
-    query: str
-    content: dict[str, Any] | None
-
-
-def _more_parts(reading: Reading) -> list[MorePart]:
-    convergence = reading.convergence
-    if not convergence.on:
-        return []
-    name, n = convergence.entry.name, len(convergence.members)
-    texts = {
-        "heat": (
-            _("All entries, every day"),
-            ngettext("%(n)s entry by day", "%(n)s entries by day", n) % {"n": presentation.count(n)},
-        ),
-        "stack": (_("Shares of %(name)s, stacked") % {"name": name}, _("used and target")),
-        "numbers": (_("Numbers of the period"), _("mean deviation, trends, all entries")),
-    }
-    needed = {"heat": LEAST_ENTRIES, "stack": 2, "numbers": 1}
-    opened = reading.query.get("more", "")
-    return [
-        MorePart(
-            key,
-            *texts[key],
-            with_changes(reading.query, more=None if key == opened else key),
-            _more_part(reading, key) if key == opened else None,
-        )
-        for key in MORE
-        if n >= needed[key]
-    ]
-
-
-def _more_part(reading: Reading, key: str) -> dict[str, Any] | None:
-    convergence = reading.convergence
-    if key not in MORE or not convergence.on:
+def _heat_frame(reading: Reading) -> FigureFrame | None:
+    """None where there is one entry, which is the picture above."""
+    if not reading.convergence.on or len(reading.convergence.members) < LEAST_ENTRIES:
         return None
-    if key != "numbers":
-        source = figure_url(reading.policy, key)
-        return {"frame": framed(reading.request, source, lambda: _draw(reading, key))}
+    return framed(reading.request, figure_url(reading.policy, "heat"), lambda: heat_figure(reading.convergence))
+
+
+def _numbers_of_period(reading: Reading) -> dict[str, Any]:
+    convergence = reading.convergence
     return {
         "shown": convergence,
         "kpis": [] if convergence.is_by_hour else presenters.kpis(convergence),
@@ -447,8 +483,8 @@ def _more_part(reading: Reading, key: str) -> dict[str, Any] | None:
         if convergence.n_finished and not convergence.is_by_hour
         else "",
         "members": list(presenters.member_rows(convergence)),
-        "published": convergence.published[: -_MOST_LISTED - 1 : -1],
-        "n_unlisted": max(len(convergence.published) - _MOST_LISTED, 0),
+        "published": convergence.published[: -_MOST_LISTED_REVISIONS - 1 : -1],
+        "n_unlisted": max(len(convergence.published) - _MOST_LISTED_REVISIONS, 0),
         "policy": reading.policy,
     }
 
@@ -506,7 +542,7 @@ def _building(policy: str, state: SeriesState) -> dict[str, Any]:
     return {
         "series": state,
         "percent": percent,
-        "building_url": reverse("dashboard:convergence-building", kwargs={"policy": policy}),
+        "building_url": reverse("pages:convergence-building", kwargs={"policy": policy}),
         "stale_from": state.stale_from_on,
     }
 
@@ -518,6 +554,6 @@ def _gap_text(convergence: Convergence) -> str:
         for name in names:
             counted[name] = counted.get(name, 0) + 1
     return ", ".join(
-        ngettext("%(name)s on %(n)s day", "%(name)s on %(n)s days", n) % {"name": name, "n": presentation.count(n)}
+        ngettext("%(name)s on %(n)s day", "%(name)s on %(n)s days", n) % {"name": name, "n": number_texts.count(n)}
         for name, n in sorted(counted.items())
     )

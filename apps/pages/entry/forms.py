@@ -8,25 +8,27 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from apps.core.errors import Conflict, Invalid
-from apps.web.edit_refusals import field_of, message_of
-from apps.web.share_input import Percentage, Shares, read_typed_shares
+from apps.web import bounds
+from apps.web.changes.edit_refusals import field_of, message_of
+from apps.web.changes.share_input import Percentage, Shares, read_typed_shares
+from apps.web.shell.forms import Form
 
 TAKE = "take"  # the answer to a conflict that takes the other person's value
 
 
-class SharesForm(forms.Form):
+class SharesForm(Form):
     """An entry's shares, who pays for them, the reason, and the revision that the change is based on.
 
     place: the entry whose page shows the panel.
     """
 
     shares = forms.CharField(
-        max_length=40,
+        max_length=bounds.NUMBER,
         error_messages={"required": gettext_lazy("Enter a number (20 or 0.5) or a percentage.")},
     )
     giver = forms.UUIDField(required=False, error_messages={"invalid": gettext_lazy("Choose a sibling of the entry.")})
     reason = forms.CharField(
-        max_length=2000,
+        max_length=bounds.REASON,
         error_messages={"required": gettext_lazy("Enter a reason to publish.")},
     )
     base_revision = forms.IntegerField(min_value=1)

@@ -9,13 +9,16 @@ from django.utils.translation import gettext as _
 
 from apps.priorities.projections import Projection
 from apps.priorities.records import EntryRow
+from apps.priorities.sentences import numbers
 from apps.priorities.shares_preview import PreviewRow, SharesPreview
-from apps.web.day_on_target import day_on_target
-from apps.web.rank_moves import Places, change_text, other_targets_text, places_of
 from apps.web.shell import lines, presentation
+from apps.web.shell.presentation import Balance
+from apps.web.texts.day_on_target import day_on_target
+from apps.web.texts.rank_moves import Places, change_text, other_targets_text, places_of
 
 SHOWN = 8
 _DECIMALS = 1  # of the column of targets
+_LEAST_SHOWN = 0.05  # points, of a difference that one decimal shows
 _UNCHANGED = "±0"
 
 
@@ -39,7 +42,8 @@ class Effect:
     """A preview as the panel shows it; the edited entry is the first of the lines.
 
     change: of its target, signed and in points, empty if it stays; from: its target before. rest_change: of the targets
-    of all entries that aren't listed, together.
+    of all entries that aren't listed, together. balance: of the usage so far with the target that follows, None where
+    it inherits; is_farther: by that it is off its target, and by more than now.
     """
 
     name: str
@@ -56,6 +60,9 @@ class Effect:
     lines: Sequence[EffectLine]
     n_left_out: int
     rest_change: str
+    balance: Balance | None
+    balance_before: Balance | None
+    is_farther: bool
 
     @property
     def changes_nothing(self) -> bool:
@@ -75,11 +82,12 @@ def draw_effect(preview: SharesPreview, *, policy_slug: str) -> Effect:
     edited = preview.changed
     others = sorted((row for row in preview.rows if not row.is_changed), key=_most_first)
     shown, rest = others[: SHOWN - 1], others[SHOWN - 1 :]
-    targets = presentation.change_shares(edited.before.target, edited.after.target)
+    targets = numbers.change_shares(edited.before.target, edited.after.target)
     is_same = edited.before.shares == edited.after.shares
+    before, after = _balances(edited, preview, policy_slug)
     return Effect(
         name=edited.name,
-        parent_name=preview.parent.name,
+        parent_name=preview.whole.name,
         shares=presentation.shares(edited.after.shares),
         target=targets.after,
         change="" if is_same else targets.change,
@@ -92,7 +100,22 @@ def draw_effect(preview: SharesPreview, *, policy_slug: str) -> Effect:
         lines=[_line(row, policy_slug) for row in [edited, *shown]],
         n_left_out=len(rest),
         rest_change=_change(sum(row.target_shift for row in rest)),
+        balance=after,
+        balance_before=before,
+        is_farther=not is_same and after is not None and after.is_off_target and _is_farther(edited),
     )
+
+
+def _balances(row: PreviewRow, preview: SharesPreview, policy_slug: str) -> list[Balance | None]:
+    """Before and after the change."""
+    context = lines.LineContext(policy_slug=policy_slug, tolerance=lines.tolerance_of(preview.settings))
+    return [line.balance for entry in (row.before, row.after) for line in lines.draw_lines([entry], context)]
+
+
+def _is_farther(row: PreviewRow) -> bool:
+    """From its target, by as much as is shown."""
+    before, after = row.before.deviation_points, row.after.deviation_points
+    return before is not None and after is not None and abs(after) - abs(before) >= _LEAST_SHOWN
 
 
 def _most_first(row: PreviewRow) -> tuple[float, float, float]:
@@ -112,9 +135,9 @@ def _line(row: PreviewRow, policy_slug: str) -> EffectLine:
         name=row.name,
         url=lines.entry_url(policy_slug, row.uid, row.name),
         is_changed=row.is_changed,
-        target=presentation.percent(row.after.target, _DECIMALS),
-        change=presentation.change_shares(row.before.target, row.after.target, decimals=_DECIMALS).change,
-        used=presentation.percent(row.before.actual, _DECIMALS),
+        target=numbers.percent(row.after.target, _DECIMALS),
+        change=numbers.change_shares(row.before.target, row.after.target, decimals=_DECIMALS).change,
+        used=numbers.percent(row.before.actual, _DECIMALS),
         places=places_of(row.moves),
         on_target=on_target,
         is_day_kept=on_target == _day(row.before, row.projection_before),
@@ -129,6 +152,6 @@ def _change(shift: float) -> str:
     """Signed points; <0.1 for a change that the column's decimals don't show."""
     if not shift:
         return _UNCHANGED
-    text = presentation.change_shares(0.0, shift, decimals=_DECIMALS).change
-    smallest = presentation.number(10.0**-_DECIMALS, _DECIMALS)
+    text = numbers.change_shares(0.0, shift, decimals=_DECIMALS).change
+    smallest = numbers.number(10.0**-_DECIMALS, _DECIMALS)
     return f"<{smallest}" if text == _UNCHANGED else text

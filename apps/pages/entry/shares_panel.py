@@ -7,24 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from apps.accounts.selectors import display_name
 from apps.core.errors import Conflict, Invalid
 from apps.pages.entry.forms import SharesForm
-from apps.pages.entry.presenters import Effect, draw_effect
+from apps.pages.entry.presenters import draw_effect
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.priorities.records import EntryRow
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.shares_preview import SharesPreview, preview_shares
-from apps.web.share_input import Percentage, Shares
+from apps.web import bounds
+from apps.web.changes.edit_refusals import message_of
+from apps.web.changes.share_input import Percentage, Shares, read_typed_shares
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of
 
-MOST_GIVERS = 100
-_MOST_CHANGES = 20  # among which the one of the shares is looked for
+MOST_PANEL_GIVERS = 100
+_MOST_SEARCHED_CHANGES = 20  # among which the one of the shares is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +56,38 @@ def panel_context(
     place: UUID | None = None,
     form: SharesForm | None = None,
     conflict: Conflict | None = None,
+    drafted: str = "",
 ) -> dict[str, Any]:
     """Context of the panel; `panel` in it is None for an entry whose shares the actor can't change.
 
-    place: the entry whose page shows it; by default the same. form: as posted, with its errors.
+    place: the entry whose page shows it; by default the same. form: as posted, with its errors. drafted: shares from
+    the address, as the fair line and the palette draft them; they stay in the field, with what is wrong with them.
     """
     view = open_view(policy_slug=policy, actor=actor_of(request))
     entry = view.row(view.require(uid))
     if not entry.may_change:
         return {"panel": None}
     typed = Typed(presentation.shares(entry.shares))
-    preview = None
+    preview, problem = None, ""
     if form is not None:
         typed = Typed(form.data.get("shares", ""), form.data.get("giver", ""), form.data.get("reason", ""))
         preview = _preview_or_none(request, policy, uid, form)
+        problem = str(form.errors["shares"][0]) if "shares" in form.errors else ""
+    elif drafted:
+        typed = Typed(drafted[: bounds.NUMBER])
+        preview, problem = _preview_of_draft(request, policy, uid, typed.shares)
     preview = preview or preview_shares(policy_slug=policy, entry_uid=uid, actor=actor_of(request))
     place_row = view.row(view.require(place)) if place else entry
     return {
         "policy": policy,
         "panel": entry,
-        "panel_parent": preview.parent,
+        "panel_whole": preview.whole,
         "panel_total": lines.whole_of(row.before for row in preview.rows),
         "panel_place": place_row.uid,
         "close_url": lines.entry_url(policy, place_row.uid, place_row.name),
         "typed": typed,
         "form": form,
+        "problem": problem,
         "base_revision": preview.base_revision if form is None or conflict else form.data.get("base_revision", ""),
         "givers": givers_of(preview),
         "conflict": None if conflict is None else _note(view, uid, typed, conflict),
@@ -85,8 +95,8 @@ def panel_context(
     }
 
 
-def effect_context(preview: SharesPreview, policy: str) -> dict[str, Effect]:
-    return {"effect": draw_effect(preview, policy_slug=policy)}
+def effect_context(preview: SharesPreview, policy: str) -> dict[str, Any]:
+    return {"effect": draw_effect(preview, policy_slug=policy), "policy": policy}
 
 
 def givers_of(preview: SharesPreview) -> Sequence[EntryRow]:
@@ -94,7 +104,7 @@ def givers_of(preview: SharesPreview) -> Sequence[EntryRow]:
     if preview.changed.before.shares is None:
         return []
     able = [row.before for row in preview.rows if not row.is_changed and row.before.may_change and row.before.shares]
-    return sorted(able, key=lambda row: -(row.shares or 0.0))[:MOST_GIVERS]
+    return sorted(able, key=lambda row: -(row.shares or 0.0))[:MOST_PANEL_GIVERS]
 
 
 def _preview_or_none(request: HttpRequest, policy: str, uid: UUID, form: SharesForm) -> SharesPreview | None:
@@ -111,11 +121,22 @@ def _preview_or_none(request: HttpRequest, policy: str, uid: UUID, form: SharesF
         return None
 
 
+def _preview_of_draft(request: HttpRequest, policy: str, uid: UUID, drafted: str) -> tuple[SharesPreview | None, str]:
+    """The preview, or what is wrong with the shares."""
+    try:
+        shares = read_typed_shares(drafted)
+        return preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor_of(request)), ""
+    except forms.ValidationError as error:
+        return None, error.messages[0]
+    except (Invalid, Conflict) as error:
+        return None, message_of(error)
+
+
 def _note(view: PolicyView, uid: UUID, typed: Typed, conflict: Conflict) -> ConflictNote:
     own = next((each for each in _fields(conflict) if each.entry == uid and each.field == "shares"), None)
     if own is None:
         return ConflictNote(_("The policy changed while you edited."), " ".join(_lines(conflict)), "")
-    changes = history_lines(view, uid, until=view.revision, limit=_MOST_CHANGES)
+    changes = history_lines(view, uid, until=view.revision, limit=_MOST_SEARCHED_CHANGES)
     changed = next((line for line in changes if any(name == "shares" for name, *_both in line.fields)), None)
     return ConflictNote(_headline(view, own, changed), _both_values(own, typed), _shares_text(own.theirs))
 

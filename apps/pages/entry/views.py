@@ -24,24 +24,25 @@ from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
 from apps.priorities.pins import pinned_among
 from apps.priorities.selectors.rows import open_view
+from apps.priorities.sentences import numbers
 from apps.priorities.shares_preview import preview_shares
-from apps.web import setting_texts as algorithm_text
-from apps.web.edit_refusals import message_of
-from apps.web.entry_changes import history_row
-from apps.web.links import review_url, shares_url
-from apps.web.origins import origin_of
-from apps.web.shell import lines, presentation, time_travel
+from apps.web.changes.edit_refusals import message_of
+from apps.web.changes.entry_changes import history_row
+from apps.web.links.addresses import review_url, shares_url
+from apps.web.shell import lines, time_travel
 from apps.web.shell.forms import read_action
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.web.svg import bars
+from apps.web.texts import algorithm_text
+from apps.web.texts.origins import origin_of
 
 PANEL = "shares"  # value of `panel` in the address
 PUBLISH, PROPOSE = "publish", "propose"
 
 
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
-    return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+    return reverse("pages:entry-find", kwargs={"policy": policy, "uid": uid})
 
 
 @require_safe
@@ -53,7 +54,7 @@ def find(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def _address(request: HttpRequest, page: EntryPage) -> str:
     """URL of the page with its name, at the same moment and with the same panel."""
     url = lines.entry_url(page.policy_slug, page.entry.uid, page.entry.name, _moment(page))
-    panel = urlencode({key: request.GET[key] for key in ("panel", "focus") if key in request.GET})
+    panel = urlencode({key: request.GET[key] for key in ("panel", "focus", "shares") if key in request.GET})
     return url if page.moment or not panel else f"{url}?{panel}"
 
 
@@ -175,7 +176,8 @@ def _opened_panel(request: HttpRequest, page: EntryPage) -> dict[str, Any]:
     if request.GET.get("panel") != PANEL or page.moment is not None:
         return {"panel": None}
     try:
-        return panel_context(request, page.policy_slug, _uid(request.GET.get("focus", "")) or uid, place=uid)
+        entry_uid, drafted = _uid(request.GET.get("focus", "")) or uid, request.GET.get("shares", "")
+        return panel_context(request, page.policy_slug, entry_uid, place=uid, drafted=drafted)
     except NotFound:
         return {"panel": None}
 
@@ -195,7 +197,7 @@ def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **panel: 
     if page.moment is None and not page.archived_in:
         kwargs = {"policy": page.policy_slug, "uid": uid, "name": lines.name_slug(page.entry.name)}
         context["look_back"] = time_travel.look_back(request, page.policy_slug)
-        context["over_time_url"] = reverse("dashboard:entry-over-time", kwargs=kwargs)
+        context["over_time_url"] = reverse("pages:entry-over-time", kwargs=kwargs)
         focus = _uid(request.GET.get("focus", ""))
         if any(child.uid == focus for child in page.children):
             context["over_time_url"] += f"?entry={focus}"
@@ -220,7 +222,7 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         ),
     )
     scale = lines.sibling_scales(page.children, of=lines.OF_PARENT, tolerance=tolerance).get(page.entry.uid, 1.0)
-    tree = reverse("dashboard:policy", kwargs={"policy": slug})
+    tree = reverse("pages:policy", kwargs={"policy": slug})
     crumbs = [{"label": page.policy_name, "url": f"{tree}{moment}"}]
     crumbs += [
         {"label": row.name, "url": lines.entry_url(slug, row.uid, row.name, moment)} for row in page.ancestors[1:]
@@ -235,11 +237,11 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "children": children,
         "against_target": against_target,
         "rows": [history_row(line) for line in page.history],
-        "scale": presentation.percent(scale, 0),
+        "scale": numbers.percent(scale, 0),
         "sub_allocated": lines.whole_of(page.children),
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "crumbs": [*crumbs, {"label": page.entry.name}],
-        "own_numbers": algorithm_text.own_numbers(page.entry.columns, page.algorithm, tolerance),
+        "own_numbers": algorithm_text.own_numbers(page.entry.columns, page.algorithm, page.entry.state),
         "algorithm_label": algorithm_text.label_of(page.algorithm),
         "scope_text": lines.phrase(page.scope, page.scope_sources),
         "compared_text": lines.phrase(*page.compared_by),

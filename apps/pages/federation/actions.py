@@ -71,7 +71,7 @@ def shared_context(remote: AnyRemote, forms: Mapping[str, RefusableForm]) -> dic
 
 
 def crumbs_of(label: str) -> list[dict[str, str]]:
-    return [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": label}]
+    return [{"label": _("Federation"), "url": reverse("pages:federation")}, {"label": label}]
 
 
 def run_action(
@@ -105,4 +105,4 @@ def run_action(
         form.add_refusal(refusal)
         return show_refused(form, status_of(refusal))
     messages.success(request, str(action.message))
-    return SeeOther(reverse("dashboard:federation") if action.service is control.remove else page_url)
+    return SeeOther(reverse("pages:federation") if action.service is control.remove else page_url)

@@ -16,10 +16,10 @@ from apps.core.typed_numbers import read_whole
 from apps.federation.fetch_requests import AnyRemote, Kind, kind_of
 from apps.federation.models import Fetch
 from apps.pages.federation.presenters import size, took
-from apps.web.shell import presentation
+from apps.priorities.sentences import numbers
 
 _NEWEST, _PAGE = 8, 50
-_MOST_DIGITS = 12
+_MOST_CURSOR_DIGITS = 12
 _DOTS: Mapping[str, str] = {
     Fetch.Outcome.SAME.value: "ok",
     Fetch.Outcome.APPLIED.value: "ok",
@@ -66,7 +66,7 @@ class FetchLine:
 def fetch_line(fetch: Fetch, kind: Kind) -> FetchLine:
     outcome = str(_UNNUMBERED[fetch.outcome])
     if fetch.version and fetch.outcome in _NUMBERED[kind]:
-        outcome = _NUMBERED[kind][fetch.outcome] % {"n": presentation.count(fetch.version)}
+        outcome = _NUMBERED[kind][fetch.outcome] % {"n": numbers.count(fetch.version)}
     effort = ""
     if fetch.n_bytes:
         effort = _("%(size)s in %(time)s") % {"size": size(fetch.n_bytes), "time": took(fetch.duration_s)}
@@ -79,13 +79,13 @@ def log_context(remote: AnyRemote) -> dict[str, Any]:
     name = "federation-mount-timeline" if kind_of(remote) == "mount" else "federation-subscription-timeline"
     return {
         "fetches": [fetch_line(each, kind_of(remote)) for each in newest[:_NEWEST]],
-        "log_url": reverse(f"dashboard:{name}", args=[remote.pk]) if len(newest) > _NEWEST else "",
+        "log_url": reverse(f"pages:{name}", args=[remote.pk]) if len(newest) > _NEWEST else "",
     }
 
 
 def show_log(request: HttpRequest, remote: AnyRemote, *, name: str, page_url: str) -> HttpResponse:
     """The page of the whole log, newest first; `?before=` continues it. name: of the other site."""
-    before = read_whole(request.GET.get("before", ""), _MOST_DIGITS)
+    before = read_whole(request.GET.get("before", ""), _MOST_CURSOR_DIGITS)
     rows = remote.fetches.order_by("-id")
     shown = list((rows.filter(id__lt=before) if before else rows)[: _PAGE + 1])
     context = {
@@ -94,7 +94,7 @@ def show_log(request: HttpRequest, remote: AnyRemote, *, name: str, page_url: st
         "fetches": [fetch_line(each, kind_of(remote)) for each in shown[:_PAGE]],
         "older": shown[_PAGE - 1].pk if len(shown) > _PAGE else None,
         "crumbs": [
-            {"label": _("Federation"), "url": reverse("dashboard:federation")},
+            {"label": _("Federation"), "url": reverse("pages:federation")},
             {"label": str(remote), "url": page_url},
             {"label": _("Fetch log")},
         ],

@@ -15,7 +15,7 @@ from apps.priorities.sentences.numbers import count
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, Figure, Table
 
-MOST_NODES = 8  # in a column; the rest is one node, “others”
+MOST_FLOW_NODES = 8  # in a column; the rest is one node, “others”
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ def _merged(flows: Flows) -> Flows:
 
 
 def _merge_rest(rows: list[list[float]], names: list[str]) -> tuple[list[list[float]], list[str]]:
-    if len(rows) <= MOST_NODES:
+    if len(rows) <= MOST_FLOW_NODES:
         return rows, names
-    first, rest = rows[: MOST_NODES - 1], rows[MOST_NODES - 1 :]
+    first, rest = rows[: MOST_FLOW_NODES - 1], rows[MOST_FLOW_NODES - 1 :]
     others = ngettext("%(n)s other", "%(n)s others", len(rest)) % {"n": len(rest)}
-    return [*first, [sum(column) for column in zip(*rest, strict=True)]], [*names[: MOST_NODES - 1], others]
+    return [*first, [sum(column) for column in zip(*rest, strict=True)]], [*names[: MOST_FLOW_NODES - 1], others]
 
 
 def _bar(name: str, amount: float, color: str, total: float) -> dict[str, Any]:

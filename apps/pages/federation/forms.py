@@ -10,8 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.core.errors import Invalid
+from apps.federation.documents.wire_usage import LEAST_DOCUMENT_CORES, MOST_DOCUMENT_CORES
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.mounts.services import clean_fingerprint
+from apps.web import bounds
 from apps.web.shell.forms import (
     NumberField,
     RefusableForm,
@@ -25,7 +27,6 @@ from apps.web.shell.forms import (
 )
 
 _MINUTE_S, _HOUR_S = 60, 3600
-MAX_REASON = 2_000
 _IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
 _CAPACITY_FIELD = {"capacity_cores": "capacity"}
 _FROM_PEER = gettext_lazy("From the peer, over a separate channel: phone, letter, in person.")
@@ -39,11 +40,11 @@ def typed_number(value: float) -> float | int:
     return int(value) if value == int(value) else round(value, 4)
 
 
-def fingerprint_field(max_length: int, help_text: Any = "", *, required: bool = True) -> forms.CharField:
+def fingerprint_field(help_text: Any = "", *, required: bool = True) -> forms.CharField:
     return forms.CharField(
         label=gettext_lazy("Fingerprint"),
         required=required,
-        max_length=max_length,
+        max_length=bounds.FINGERPRINT,
         widget=text_area("fp-in"),
         help_text=help_text,
     )
@@ -53,14 +54,18 @@ def token_field(help_text: Any, *, keeps_text: bool = False) -> forms.CharField:
     """Token that the other site issued. keeps_text: whether a page that shows the form again has it."""
     widget = forms.PasswordInput(attrs={"class": "input mono", "autocomplete": "off"}, render_value=keeps_text)
     return forms.CharField(
-        label=gettext_lazy("Access token"), max_length=512, required=False, widget=widget, help_text=help_text
+        label=gettext_lazy("Access token"),
+        max_length=bounds.BEARER_TOKEN,
+        required=False,
+        widget=widget,
+        help_text=help_text,
     )
 
 
 def plain_reason(action: str) -> forms.CharField:
     """Reason without help text; its id differs between the forms of a page."""
     widget = text_input(id=f"id_{action}_reason")
-    return forms.CharField(label=gettext_lazy("Reason"), max_length=MAX_REASON, widget=widget)
+    return forms.CharField(label=gettext_lazy("Reason"), max_length=bounds.REASON, widget=widget)
 
 
 def check_fingerprint(typed: str, shown: str) -> None:
@@ -112,11 +117,11 @@ class MountAddressForm(RefusableForm):
     policy = choice_field(gettext_lazy("Our policy"))
     url = forms.CharField(
         label=gettext_lazy("Document address"),
-        max_length=2048,
+        max_length=bounds.URL,
         widget=name_input(inputmode="url", placeholder="https://vo-a.example/vo-a.fairshare"),
     )
     token = token_field(_NEW_TOKEN)
-    sealed = forms.CharField(required=False, max_length=4096, widget=forms.HiddenInput)
+    sealed = forms.CharField(required=False, max_length=bounds.SEALED, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, policies: Sequence[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -135,8 +140,8 @@ class KeyForm(RefusableForm):
     """
 
     default_field = "fingerprint"
-    seen = forms.CharField(max_length=64, widget=forms.HiddenInput)
-    fingerprint = fingerprint_field(400, _FROM_PEER, required=False)
+    seen = forms.CharField(max_length=bounds.DIGEST, widget=forms.HiddenInput)
+    fingerprint = fingerprint_field(_FROM_PEER, required=False)
     compared = forms.BooleanField(
         required=False, label=gettext_lazy("I compared all sixteen groups over a separate channel, and they match.")
     )
@@ -210,11 +215,11 @@ class EntryForm(LimitsForm):
     default_field = "entry"
     entry = forms.CharField(
         label=gettext_lazy("Our entry"),
-        max_length=8192,
+        max_length=bounds.ENTRY,
         widget=name_input(placeholder="/vo-a", list="places"),
         help_text=gettext_lazy("The document replaces everything below it."),
     )
-    reason = reason_field(MAX_REASON)
+    reason = reason_field(bounds.REASON)
 
     def keeping_usage(self) -> EntryForm:
         """A copy of this form with `keep_usage` ticked."""
@@ -246,7 +251,9 @@ class UsageSettingsForm(FetchSettingsForm):
 
 
 def _capacity_field(help_text: Any = "") -> NumberField:
-    return number_field(gettext_lazy("Capacity (cores)"), help_text, min_value=1e-3, max_value=1e9)
+    return number_field(
+        gettext_lazy("Capacity (cores)"), help_text, min_value=LEAST_DOCUMENT_CORES, max_value=MOST_DOCUMENT_CORES
+    )
 
 
 class FeedAddressForm(RefusableForm):
@@ -257,7 +264,7 @@ class FeedAddressForm(RefusableForm):
     )
     url = name_field(
         gettext_lazy("Feed address"),
-        2_048,
+        bounds.URL,
         gettext_lazy("Example: https://east.example/api/v1/feeds/vo-a"),
         inputmode="url",
     )
@@ -280,9 +287,9 @@ class TermsForm(UsageSettingsForm):
     shown: fingerprint of the key at the address.
     """
 
-    fingerprint = fingerprint_field(200)
+    fingerprint = fingerprint_field()
     capacity = _capacity_field(gettext_lazy("Held hours exceed a site’s capacity and don’t count."))
-    reason = reason_field(MAX_REASON)
+    reason = reason_field(bounds.REASON)
     field_order = ("fingerprint", "capacity", "every", "max_age", "stale_action", "reason")
 
     def __init__(self, *args: Any, shown: str, **kwargs: Any) -> None:
@@ -317,20 +324,20 @@ class CapacityForm(RefusableForm):
 class ActionForm(RefusableForm):
     """Optional reason of an action that changes nothing, such as fetching now."""
 
-    reason = reason_field(MAX_REASON, required=False)
+    reason = reason_field(bounds.REASON, required=False)
 
 
 class ReasonForm(ActionForm):
     """Reason of an action that changes something."""
 
-    reason = reason_field(MAX_REASON)
+    reason = reason_field(bounds.REASON)
 
 
 class TrustForm(RefusableForm):
     """Fingerprint of a new key of the peer, to be trusted from now on."""
 
     default_field = "fingerprint"
-    fingerprint = fingerprint_field(400, _FROM_PEER)
+    fingerprint = fingerprint_field(_FROM_PEER)
     reason = plain_reason("trust")
 
 

@@ -14,10 +14,11 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.federation.grid.sites import SiteColumn, SiteState, Unsubscribed
 from apps.federation.grid.totals import Grid, GridRow
-from apps.web.conditions import STANDINGS
+from apps.priorities.sentences import numbers as number_texts
 from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
 from apps.web.shell.presentation import KeyedText, StatusBadge
+from apps.web.texts.conditions import STANDINGS
 
 METER = 74.0
 _NOT_SUBSCRIBED: dict[Unsubscribed, StatusBadge] = {
@@ -79,9 +80,9 @@ def standing_of(state: SiteState) -> StatusBadge:
 def headline(grid: Grid) -> str:
     """Headline on the entry's deviation from its share; only its name for the root and unknown deviations."""
     n = len(grid.sites)
-    over = ngettext("%(n)s site", "%(n)s sites", n) % {"n": presentation.count(n)}
+    over = ngettext("%(n)s site", "%(n)s sites", n) % {"n": number_texts.count(n)}
     row, words = grid.own.entry, {"name": grid.name, "sites": over}
-    words["points"] = presentation.compare_shares(row.actual, row.target).points_phrase
+    words["points"] = number_texts.compare_shares(row.actual, row.target).points_phrase
     if row.state == "over" and row.deviation_points is not None:
         return _("%(name)s has used %(points)s more than its share") % words
     if row.state == "under" and row.deviation_points is not None:
@@ -136,11 +137,11 @@ def site_lines(grid: Grid, *, may_open: frozenset[int]) -> list[SiteLine]:
 
 def grid_url(policy: str, path: str, levels: int = 1) -> str:
     query = {"policy": policy, "entry": path, **({"levels": str(levels)} if levels != 1 else {})}
-    return f"{reverse('dashboard:federation-grid')}?{urlencode(query)}"
+    return f"{reverse('pages:federation-grid')}?{urlencode(query)}"
 
 
 def csv_header(grid: Grid) -> list[str]:
-    own = ["entry", "kind", "level", "target", "actual", "deviation_points", "state", "delivered_core_h"]
+    own = ["path", "kind", "depth", "target", "actual", "deviation_points", "state", "delivered_core_h"]
     return [*own, *(f"core_h {site.origin or 'this site'}" for site in grid.sites)]
 
 
@@ -166,14 +167,14 @@ def _largest_deviations(grid: Grid) -> Iterator[KeyedText]:
     known = [row for row in off if row.deviation_points is not None]
     if not known:
         if grid.children and all(row.entry.state == "on" for row in grid.children):
-            yield KeyedText("all_on_target", _("All of its children are on target."))
+            yield KeyedText("all_on_target", _("All entries below are on target."))
         return
     words = _("%(name)s: actual %(actual)s, target %(target)s")
     for state in ("over", "under"):
         rows = [row for row in known if row.state == state]
         if rows:
             worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
-            shares = presentation.compare_shares(worst.actual, worst.target)
+            shares = number_texts.compare_shares(worst.actual, worst.target)
             text = words % {"name": worst.name, "actual": shares.actual, "target": shares.target}
             yield KeyedText(f"furthest_{state}", f"{text}.")
 
@@ -183,7 +184,7 @@ def _largest_site(grid: Grid) -> Iterator[KeyedText]:
     delivering = [site for site in grid.sites if site.core_s]
     if len(delivering) > 1 and total:
         most = max(delivering, key=lambda site: site.core_s or 0.0)
-        words = {"site": _site_name(most), "part": presentation.percent((most.core_s or 0.0) / total)}
+        words = {"site": _site_name(most), "part": number_texts.percent((most.core_s or 0.0) / total)}
         yield KeyedText("delivered_most", _("%(site)s delivered %(part)s of it.") % words)
 
 
@@ -193,7 +194,7 @@ def _held_text(site: SiteColumn) -> KeyedText:
         "%(n)s hours reported by %(site)s don’t count: they exceed the capacity.",
         site.held_hours,
     )
-    return KeyedText("held_hours", text % {"n": presentation.count(site.held_hours), "site": site.name})
+    return KeyedText("held_hours", text % {"n": number_texts.count(site.held_hours), "site": site.name})
 
 
 def _behind_text(site: SiteColumn, at: datetime) -> KeyedText:
@@ -216,7 +217,7 @@ def _line(grid: Grid, row: GridRow, line: Line) -> GridLine:
         Cell(
             _site_name(site),
             presentation.core_hours(None if row.core_s is None else row.core_s[n]),
-            presentation.percent(part) if has_parts and (part := row.part_of(n)) else "",
+            number_texts.percent(part) if has_parts and (part := row.part_of(n)) else "",
         )
         for n, site in enumerate(grid.sites)
     )
@@ -227,12 +228,12 @@ def _line(grid: Grid, row: GridRow, line: Line) -> GridLine:
 
 def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset[int]) -> SiteLine:
     used = site.part_of_capacity
-    part = presentation.percent(site.core_s / total) if site.core_s is not None and total else ""
+    part = number_texts.percent(site.core_s / total) if site.core_s is not None and total else ""
     capacity, capacity_note = _capacity(site)
     age, age_note = _age(site, at)
     version, version_note = _version(site, at)
     opens = site.subscription_id is not None and site.subscription_id in may_open
-    url = reverse("dashboard:federation-subscription", args=[site.subscription_id]) if opens else ""
+    url = reverse("pages:federation-subscription", args=[site.subscription_id]) if opens else ""
     return SiteLine(
         site=site,
         name=_site_name(site),
@@ -244,7 +245,7 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
         capacity_note=capacity_note,
         meter="" if used is None else f"{min(max(used * METER, 1.5), METER):.1f}",
         is_full=used is not None and used > 1,
-        used="" if used is None else presentation.percent(used),
+        used="" if used is None else number_texts.percent(used),
         age=age,
         age_note=age_note,
         version=version,
@@ -256,16 +257,16 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
 
 def _capacity(site: SiteColumn) -> tuple[str, str]:
     if site.capacity_cores is None:
-        return presentation.UNKNOWN, _("not reported")
+        return number_texts.UNKNOWN, _("not reported")
     cores = presentation.cores_text(site.capacity_cores)
     if site.reported_capacity_cores is None:
         return cores, ""
-    return cores, _("declares %(n)s now") % {"n": presentation.count(round(site.reported_capacity_cores))}
+    return cores, _("declares %(n)s now") % {"n": number_texts.count(round(site.reported_capacity_cores))}
 
 
 def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.last_contact_at is None:
-        return presentation.UNKNOWN, ""
+        return number_texts.UNKNOWN, ""
     age = presentation.age(presentation.seconds_between(site.last_contact_at, at))
     note = "" if site.max_age_s is None else _("of %(allowed)s") % {"allowed": presentation.duration(site.max_age_s)}
     return age, note
@@ -273,7 +274,7 @@ def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
 
 def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.enforced is None:
-        return presentation.UNKNOWN, "" if site.is_here or site.state is Unsubscribed.UNTOLD else _("not reported")
+        return number_texts.UNKNOWN, "" if site.is_here or site.state is Unsubscribed.UNTOLD else _("not reported")
     version = _("Version %(n)s") % {"n": site.enforced}
     if site.published is None:
         return version, ""
@@ -288,4 +289,4 @@ def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
 def _held(site: SiteColumn) -> str:
     if not site.held_hours:
         return _("Running jobs") if site.running_held else ""
-    return ngettext("%(n)s hour", "%(n)s hours", site.held_hours) % {"n": presentation.count(site.held_hours)}
+    return ngettext("%(n)s hour", "%(n)s hours", site.held_hours) % {"n": number_texts.count(site.held_hours)}

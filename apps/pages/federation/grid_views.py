@@ -23,14 +23,17 @@ from apps.federation.usage_feeds.subscriptions import get_subscription, list_sub
 from apps.pages.federation import grid_presenters as grid_lines
 from apps.pages.federation import subscription_presenters as subscription_lines
 from apps.pages.federation.figures import grid_flow
+from apps.priorities.sentences import numbers
 from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.navigation import current_policy_slug
 from apps.web.shell.presentation import KeyedText
 from apps.web.shell.requests import actor_of, csv_response
 from apps.web.svg import moves
+from apps.web.texts.shortened import shortened
 
 _DRAWN = 20
+LEVELS = (1, 2, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,12 @@ class DifferenceLine:
 def difference_context(comparison: WithoutSources, site: str) -> dict[str, Any]:
     drawn = [row for row in comparison.rows if row.before.actual is not None and abs(row.change) >= 5e-4][:_DRAWN]
     pairs = [
-        (row.name if len(row.name) <= 26 else row.name[:25] + "…", _change(row), row.before.actual, row.after.actual)
+        (
+            shortened(row.name, 26),
+            presentation.change(row.before.actual, row.after.actual),
+            row.before.actual,
+            row.after.actual,
+        )
         for row in drawn
     ]
     return {
@@ -72,7 +80,7 @@ def headline(comparison: WithoutSources, site: str) -> KeyedText:
     if abs(first.change) < 5e-4:
         text = _("Without %(site)s shares would be the same, but some ranks would differ") % {"site": site}
         return KeyedText("ranks", text)
-    shares = presentation.change_shares(first.before.actual, first.after.actual)
+    shares = numbers.change_shares(first.before.actual, first.after.actual)
     words = {"site": site, "name": first.name, "before": shares.before, "after": shares.after}
     return KeyedText("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
 
@@ -81,36 +89,29 @@ def _moved(comparison: WithoutSources) -> str:
     if not comparison.n_moved:
         return _("No visible entry would change rank.")
     text = ngettext("%(n)s entry would change rank.", "%(n)s entries would change rank.", comparison.n_moved)
-    return text % {"n": presentation.count(comparison.n_moved)}
+    return text % {"n": numbers.count(comparison.n_moved)}
 
 
 def _line(comparison: WithoutSources, row: Difference) -> DifferenceLine:
     actual, target = (row.before.actual, row.after.actual), row.target
-    shares = presentation.change_shares(*actual, decimals=presentation.decimals_beside(*actual, target))
+    shares = numbers.change_shares(*actual, decimals=numbers.decimals_beside(*actual, target))
     return DifferenceLine(
         difference=row,
         url=lines.entry_url(comparison.policy_slug, row.uid, row.name),
         above=row.path.rpartition("/")[0] or "/",
-        target=presentation.percent(target, shares.decimals),
+        target=numbers.percent(target, shares.decimals),
         before=shares.before,
         after=shares.after,
         change=shares.change,
-        priority_before=presentation.signed(row.before.priority),
-        priority_after=presentation.signed(row.after.priority),
+        priority_before=numbers.signed(row.before.priority),
+        priority_after=numbers.signed(row.after.priority),
         rank_before=_rank(row.before.rank),
         rank_after=_rank(row.after.rank),
     )
 
 
-def _change(row: Difference) -> str:
-    return presentation.change(row.before.actual, row.after.actual)
-
-
 def _rank(rank: int | None) -> str:
-    return presentation.UNKNOWN if rank is None else presentation.count(rank)
-
-
-LEVELS = (1, 2, 3)
+    return numbers.UNKNOWN if rank is None else numbers.count(rank)
 
 
 @require_safe
@@ -125,7 +126,7 @@ def grid(request: HttpRequest) -> HttpResponse:
         "is_admin": actor_of(request).is_admin,
         "has_tabs": has_tabs,
         "crumbs": [
-            {"label": _("Federation"), "url": reverse("dashboard:federation") if has_tabs else ""},
+            {"label": _("Federation"), "url": reverse("pages:federation") if has_tabs else ""},
             {"label": _("Grid")},
         ],
     }
@@ -187,9 +188,9 @@ def _shown(request: HttpRequest, shown_grid: Grid) -> dict[str, Any]:
             if n <= max(shown_grid.deepest, 1)
         ],
         "csv_url": grid_lines.grid_url(shown_grid.policy_slug, shown_grid.path, shown_grid.levels).replace(
-            reverse("dashboard:federation-grid"), reverse("dashboard:federation-grid-csv"), 1
+            reverse("pages:federation-grid"), reverse("pages:federation-grid-csv"), 1
         ),
-        "flow": framed(request, reverse("dashboard:federation-grid-flow"), lambda: grid_flow(shown_grid)),
+        "flow": framed(request, reverse("pages:federation-grid-flow"), lambda: grid_flow(shown_grid)),
         "entry_url": lines.entry_url(shown_grid.policy_slug, shown_grid.uid, shown_grid.name),
     }
 
@@ -212,7 +213,7 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
         "problem": problem,
         "back": subscription_lines.subscription_url(row),
         "crumbs": [
-            {"label": _("Federation"), "url": reverse("dashboard:federation")},
+            {"label": _("Federation"), "url": reverse("pages:federation")},
             {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
             {"label": _("Priorities without %(site)s") % {"site": site}},
         ],

@@ -14,9 +14,10 @@ from apps.federation.models import Mount
 from apps.federation.mounts.selectors import ComparedEntry, Differences
 from apps.federation.staleness import is_stale
 from apps.pages.federation import presenters as federation_presenters
-from apps.web import conditions
+from apps.priorities.sentences import numbers
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import KeyedText, joined
+from apps.web.texts import conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def title(mount: Mount, at: datetime) -> KeyedText:
     if not mount.applied_version:
         return KeyedText("nothing_yet", _("No version of %(name)s is active yet") % {"name": mount.issuer})
     age_s = age_of(mount, at)
-    words = {"n": presentation.count(mount.applied_version), "name": mount.issuer}
+    words = {"n": numbers.count(mount.applied_version), "name": mount.issuer}
     if age_s is None:
         return KeyedText("active", _("Version %(n)s of %(name)s is active") % words)
     words["age"] = presentation.age(age_s)
@@ -89,11 +90,11 @@ def stated_verdict(differences: Differences) -> str:
     n, n_differing = len(differences.stated), differences.n_differing
     if not n_differing:
         return ngettext("Its %(n)s entry matches the document", "All %(n)s entries match the document", n) % {
-            "n": presentation.count(n)
+            "n": numbers.count(n)
         }
     return ngettext("%(differing)s of %(n)s entry differs", "%(differing)s of %(n)s entries differ", n) % {
-        "differing": presentation.count(n_differing),
-        "n": presentation.count(n),
+        "differing": numbers.count(n_differing),
+        "n": numbers.count(n),
     }
 
 
@@ -103,13 +104,13 @@ def _stated(row: ComparedEntry, slug: str) -> StatedLine:
         mark = _("not in our tree yet")
     elif not row.in_document:
         mark = _("no longer in the document")
-    decimals = presentation.decimals_beside(row.asked, row.here)
+    decimals = numbers.decimals_beside(row.asked, row.here)
     return StatedLine(
         row=row,
         url=lines.entry_url(slug, row.uid, row.name) if row.in_tree else "",
-        stated=presentation.shares_short(row.shares_stated) if row.in_document else presentation.UNKNOWN,
-        inside=presentation.percent(row.inside),
-        asked=presentation.percent(row.asked, decimals),
-        here=presentation.percent(row.here, decimals),
+        stated=presentation.shares_short(row.shares_stated) if row.in_document else numbers.UNKNOWN,
+        inside=numbers.percent(row.inside),
+        asked=numbers.percent(row.asked, decimals),
+        here=numbers.percent(row.here, decimals),
         mark=mark,
     )

@@ -25,20 +25,31 @@ from apps.pages.federation.fetch_log import show_log
 from apps.pages.federation.forms import MountSettingsForm, TrustForm, UnmountForm
 from apps.pages.federation.mount_presenters import next_step, stated_lines, stated_verdict, title
 from apps.policies.tree.stored import load_tree
+from apps.priorities.sentences import numbers
 from apps.runs.models import Run
-from apps.web import conditions
-from apps.web.entry_changes import entry_lines
-from apps.web.shell import lines, presentation
+from apps.web.changes.entry_changes import entry_lines
+from apps.web.shell import lines
 from apps.web.shell.forms import RefusableForm
 from apps.web.shell.requests import actor_of, fragment
+from apps.web.texts import conditions
 
 _PAGE = 50  # rows of each list of differences
 _AT_WORK = (Run.State.QUEUED, Run.State.RUNNING)
-_MOST_DIGITS = 12
+_MOST_REVISION_DIGITS = 12
+_ACTIONS = {
+    **common_actions(when_fetching=SAVED, after_reset=SAVED),
+    "settings": RemoteAction(
+        MountSettingsForm, control.change_settings, arguments=lambda form: {"settings": form.settings()}
+    ),
+    "unmount": RemoteAction(
+        UnmountForm, control.remove, gettext_lazy("Unmounted: the entries below are yours, as they are now.")
+    ),
+}
+_FORM_OF: dict[type[RefusableForm], str] = {MountSettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
 
 
 def page_url(mount: int, **_kwargs: Any) -> str:
-    return reverse("dashboard:federation-mount", args=[mount])
+    return reverse("pages:federation-mount", args=[mount])
 
 
 @require_safe
@@ -75,10 +86,10 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
         end = start + 2 * _PAGE
         context |= {
             "lines": list(entry_lines(rows, policy_slug=row.policy.slug)),
-            "n_rows": compared.diff.n_rows if compared.diff else 0,
-            "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_rows > cursor + _PAGE else None,
+            "n_rows": compared.diff.n_entries if compared.diff else 0,
+            "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_entries > cursor + _PAGE else None,
             "before_title": _("Active"),
-            "after_title": _("Version %(n)s") % {"n": presentation.count(row.version)},
+            "after_title": _("Version %(n)s") % {"n": numbers.count(row.version)},
             "stated": stated_lines(compared, compared.stated[start:end]),
             "later": end if len(compared.stated) > end else None,
             "start": start,
@@ -98,18 +109,6 @@ def act(request: HttpRequest, mount: int) -> HttpResponse:
     return run_action(request, "mount", mount, _ACTIONS, page_url=page_url(mount), show_refused=show_refused)
 
 
-_ACTIONS = {
-    **common_actions(when_fetching=SAVED, after_reset=SAVED),
-    "settings": RemoteAction(
-        MountSettingsForm, control.change_settings, arguments=lambda form: {"settings": form.settings()}
-    ),
-    "unmount": RemoteAction(
-        UnmountForm, control.remove, gettext_lazy("Unmounted: the entries below are yours, as they are now.")
-    ),
-}
-_FORM_OF: dict[type[RefusableForm], str] = {MountSettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
-
-
 def _load(request: HttpRequest, mount: int) -> Mount:
     return get_mount(mount_id=mount, actor=actor_of(request), at=clock.now())
 
@@ -118,7 +117,7 @@ def _show(request: HttpRequest, row: Mount, *, status: int = 200, **forms: Refus
     context = {
         **_now(request, row),
         **shared_context(row, forms),
-        "act_url": reverse("dashboard:federation-mount-act", args=[row.pk]),
+        "act_url": reverse("pages:federation-mount-act", args=[row.pk]),
         "limits": forms.get("limits") or MountSettingsForm(initial=MountSettingsForm.initial_of(row)),
         "leave": forms.get("leave") or UnmountForm(),
         "is_changing": "limits" in forms,
@@ -146,7 +145,7 @@ def _now(request: HttpRequest, row: Mount) -> dict[str, Any]:
         "entry_path": path,
         "entry_url": lines.entry_url(row.policy.slug, row.entry_uid, path.rpartition("/")[2]),
         "allowed": federation_presenters.allowed_text(row.max_age_s),
-        "effect": presentation.percent(effect),
+        "effect": numbers.percent(effect),
         "n_below": 0 if i is None else int(tree.subtree_mask(i).sum()) - 1,
         "age": federation_presenters.age_of_allowed(age_s, row.max_age_s),
         "meter": federation_presenters.meter(age_s, row.max_age_s),
@@ -159,8 +158,8 @@ def _now(request: HttpRequest, row: Mount) -> dict[str, Any]:
 
 
 def _review_url(row: Mount) -> str:
-    return reverse("dashboard:change", args=[row.held.pk]) if row.held is not None else ""
+    return reverse("pages:change", args=[row.held.pk]) if row.held is not None else ""
 
 
 def _number(request: HttpRequest, name: str) -> int | None:
-    return read_whole(request.GET.get(name, ""), _MOST_DIGITS)
+    return read_whole(request.GET.get(name, ""), _MOST_REVISION_DIGITS)

@@ -11,16 +11,18 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.core.sizes import in_shown_unit
 from apps.federation.conditions import NEEDS_ATTENTION, Condition
 from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Remote
 from apps.mapping.moves import DAYS, UnmappedUsage
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
-from apps.web.conditions import STANDINGS, meanwhile
+from apps.priorities.sentences import numbers
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import KeyedText, StatusBadge, joined
 from apps.web.svg.age_meter import AgeMeter, draw_age_meter
+from apps.web.texts.conditions import STANDINGS, meanwhile
 
 _TICK = 46.0  # position of the tick at the allowed age
 _SHOWN = 3
@@ -32,6 +34,7 @@ DIRECTIONS: dict[Direction, tuple[str, Any]] = {
     Direction.USAGE: ("arrow-down", gettext_lazy("Usage received")),
     Direction.READS: ("arrow-up", gettext_lazy("Reads ours")),
 }
+_MOST_EXCERPT = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +73,11 @@ def peer_line(peer: Peer) -> PeerLine:
         direction=str(direction),
         age=age_of_allowed(peer.age_s, peer.allowed_s),
         meter=meter(peer.age_s, peer.allowed_s),
-        took="" if peer.took_s is None else _("last fetch took %(time)s") % {"time": took(peer.took_s)},
-        version=presentation.count(peer.active_version) if peer.active_version else presentation.UNKNOWN,
+        took="" if peer.duration_s is None else _("last fetch took %(time)s") % {"time": took(peer.duration_s)},
+        version=numbers.count(peer.active_version) if peer.active_version else numbers.UNKNOWN,
         version_note=_version_note(peer),
         key=short_key(peer.fingerprint),
-        effect=presentation.percent(peer.effect),
+        effect=numbers.percent(peer.effect),
     )
 
 
@@ -101,17 +104,14 @@ def allowed_text(seconds: float) -> str:
 def took(seconds: float) -> str:
     """Duration of a fetch, such as 84 ms or 1.2 s."""
     if seconds < 1:
-        return f"{presentation.count(seconds * 1000)}{presentation.NBSP}ms"
-    return f"{presentation.number(seconds, 1)}{presentation.NBSP}s"
+        return f"{numbers.count(seconds * 1000)}{numbers.NBSP}ms"
+    return f"{numbers.number(seconds, 1)}{numbers.NBSP}s"
 
 
 def size(n_bytes: int) -> str:
-    """A size such as 212 kB."""
-    if n_bytes < 1_000:
-        return f"{n_bytes}{presentation.NBSP}B"
-    if n_bytes < 1_000_000:
-        return f"{presentation.count(n_bytes / 1_000)}{presentation.NBSP}kB"
-    return f"{presentation.number(n_bytes / 1_000_000, 1)}{presentation.NBSP}MB"
+    """A size such as 212 kB, with one decimal from a megabyte on."""
+    value, unit = in_shown_unit(n_bytes)
+    return f"{numbers.number(value, 0 if unit in ('B', 'kB') else 1)}{numbers.NBSP}{unit}"
 
 
 def meter(age_s: float | None, allowed_s: float) -> AgeMeter | None:
@@ -144,7 +144,7 @@ def counted(peers: Sequence[Peer]) -> str:
         Direction.USAGE: ngettext("%(n)s usage feed", "%(n)s usage feeds", n[Direction.USAGE]),
         Direction.READS: ngettext("%(n)s reader", "%(n)s readers", n[Direction.READS]),
     }
-    return ", ".join(text % {"n": presentation.count(n[each])} for each, text in texts.items()) + "."
+    return ", ".join(text % {"n": numbers.count(n[each])} for each, text in texts.items()) + "."
 
 
 def alarms(peers: Sequence[Peer]) -> list[dict[str, Any]]:
@@ -196,7 +196,7 @@ def consequence(peer: Peer) -> KeyedText:
 def late_text(remote: Remote, then: KeyedText) -> KeyedText:
     """Why a peer is late, and what happens beyond the maximum age. then: text of its stale action."""
     n = remote.n_failed
-    failed = ngettext("The last fetch failed.", "The last %(n)s fetches failed.", n) % {"n": presentation.count(n)}
+    failed = ngettext("The last fetch failed.", "The last %(n)s fetches failed.", n) % {"n": numbers.count(n)}
     why = (
         KeyedText("late.failed", failed)
         if n
@@ -211,7 +211,7 @@ def _version_note(peer: Peer) -> str:
         return ""
     if peer.direction is Direction.USAGE or peer.theirs == peer.active_version:
         return ""
-    return _("Newest: %(n)s") % {"n": presentation.count(peer.theirs)}
+    return _("Newest: %(n)s") % {"n": numbers.count(peer.theirs)}
 
 
 def _url_of(peer: Peer) -> str:
@@ -220,7 +220,7 @@ def _url_of(peer: Peer) -> str:
     if name is None:
         return ""
     try:
-        return reverse(f"dashboard:{name}", args=[peer.id])
+        return reverse(f"pages:{name}", args=[peer.id])
     except NoReverseMatch:
         return ""
 
@@ -235,9 +235,6 @@ class Excerpt:
     shares: str
     inside: str
     n_below: int
-
-
-_MOST_EXCERPT = 14
 
 
 def excerpt(tree: TreeColumns) -> list[Excerpt]:
@@ -258,7 +255,7 @@ def excerpt(tree: TreeColumns) -> list[Excerpt]:
                 guides=level,
                 n_below=len(children),
                 shares="" if i == 0 else presentation.shares(None if tree.inherit[i] else float(tree.shares[i])),
-                inside="" if i == 0 else presentation.percent(inside),
+                inside="" if i == 0 else numbers.percent(inside),
             )
         )
     return shown

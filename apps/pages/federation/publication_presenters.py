@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 from apps.federation.models import Publication, PublishedDocument, Reading, SiteKey, UsageFeed
 from apps.federation.readings import list_readings
 from apps.policies.tree.stored import load_tree
+from apps.priorities.sentences import numbers
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import KeyedText
 
@@ -76,7 +77,7 @@ def publication_line(row: Publication, now: datetime) -> PublishedLine:
     last = PublishedDocument.objects.filter(publication=row).defer("data").order_by("-version").first()
     facts: tuple[str, ...] = ()
     if last is not None:
-        n = ngettext("%(n)s entry", "%(n)s entries", last.n_entries) % {"n": presentation.count(last.n_entries)}
+        n = ngettext("%(n)s entry", "%(n)s entries", last.n_entries) % {"n": numbers.count(last.n_entries)}
         facts = (n, _("Valid until %(time)s") % {"time": presentation.clock_time(last.expires_at, now)})
     return _line(
         row,
@@ -84,7 +85,7 @@ def publication_line(row: Publication, now: datetime) -> PublishedLine:
         newest=last.version if last else 0,
         issued_at=last.issued_at if last else None,
         facts=facts,
-        url=reverse("dashboard:federation-publication", args=[row.name]),
+        url=reverse("pages:federation-publication", args=[row.name]),
         address=f"/api/v1/publications/{row.name}",
     )
 
@@ -98,7 +99,7 @@ def feed_line(row: UsageFeed, now: datetime) -> PublishedLine:
         newest=row.number,
         issued_at=None,
         facts=(cores, running),
-        url=reverse("dashboard:federation-feed", args=[row.name]),
+        url=reverse("pages:federation-feed", args=[row.name]),
         address=f"/api/v1/feeds/{row.name}",
     )
 
@@ -119,7 +120,7 @@ def headline(publications: Sequence[PublishedLine], feeds: Sequence[PublishedLin
 def token_url(policy_slug: str, path: str) -> str:
     """URL of the page that creates a token, with scope, policy and entry filled in."""
     query = {"scope": "federation", "policy": policy_slug, "entry": path}
-    return f"{reverse('dashboard:tokens')}?{urlencode(query)}#new"
+    return f"{reverse('pages:tokens')}?{urlencode(query)}#new"
 
 
 def _line(

@@ -19,23 +19,35 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.federation.documents.site_keys import list_keys, rotate_key
+from apps.federation.documents.wire_usage import LEAST_DOCUMENT_CORES, MOST_DOCUMENT_CORES
 from apps.federation.models import Publication, UsageFeed
-from apps.federation.publishing import drop_publication, list_publications, make_publication, own_name
-from apps.federation.usage_feeds.feeds import drop_feed, list_feeds, make_feed
+from apps.federation.publishing import (
+    LEAST_EXPIRY_S,
+    MOST_EXPIRY_S,
+    drop_publication,
+    list_publications,
+    make_publication,
+    own_name,
+)
+from apps.federation.usage_feeds.feeds import MOST_FEED_DAYS, drop_feed, list_feeds, make_feed
 from apps.pages.federation import publication_presenters
 from apps.pages.federation.forms import typed_number
 from apps.pages.federation.publication_presenters import PublishedLine
 from apps.policies.selectors import list_policies
-from apps.web.shell.forms import RefusableForm, choice_field, name_field, number_field, reason_field
+from apps.web import bounds
+from apps.web.shell.forms import Form, RefusableForm, choice_field, name_field, number_field, reason_field
 from apps.web.shell.requests import SeeOther, actor_of
 
 Choices = Sequence[tuple[str, str]]
 _HOUR_S, _DAY_S = 3_600, 86_400
-_MAX_REASON = 1_000
+Row = TypeVar("Row", Publication, UsageFeed)
+_REFUSALS = (Invalid, Conflict, NotFound)
 
 
 def _name_field() -> forms.CharField:
-    return name_field(gettext_lazy("Name"), 128, gettext_lazy("Used in addresses and documents, such as vo-a."))
+    return name_field(
+        gettext_lazy("Name"), bounds.PUBLICATION, gettext_lazy("Used in addresses and documents, such as vo-a.")
+    )
 
 
 class PublishedForm(RefusableForm):
@@ -57,7 +69,7 @@ class PublishedForm(RefusableForm):
             self.fields = {
                 "policy": policy,
                 "entry": name_field(
-                    gettext_lazy("Entry"), 8192, gettext_lazy("Path, such as /physics; / is the root.")
+                    gettext_lazy("Entry"), bounds.ENTRY, gettext_lazy("Path, such as /physics; / is the root.")
                 ),
                 **self.fields,
             }
@@ -77,7 +89,12 @@ class PublicationForm(PublishedForm):
 
     expires_unit_s = _DAY_S
     name = _name_field()
-    expires = number_field(gettext_lazy("Documents expire after (days)"), min_value=0.05, max_value=366, initial=7)
+    expires = number_field(
+        gettext_lazy("Documents expire after (days)"),
+        min_value=LEAST_EXPIRY_S / _DAY_S,
+        max_value=MOST_EXPIRY_S / _DAY_S,
+        initial=7,
+    )
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
 
 
@@ -89,11 +106,13 @@ class FeedForm(PublishedForm):
     capacity = number_field(
         gettext_lazy("Capacity (cores)"),
         gettext_lazy("Peers reject hours above the capacity."),
-        min_value=1e-3,
-        max_value=1e9,
+        min_value=LEAST_DOCUMENT_CORES,
+        max_value=MOST_DOCUMENT_CORES,
     )
-    keeps = number_field(gettext_lazy("History (days)"), min_value=1, max_value=3_660, initial=400)
-    expires = number_field(gettext_lazy("Documents expire after (hours)"), min_value=1, max_value=8_784, initial=24)
+    keeps = number_field(gettext_lazy("History (days)"), min_value=1, max_value=MOST_FEED_DAYS, initial=400)
+    expires = number_field(
+        gettext_lazy("Documents expire after (hours)"), min_value=1, max_value=MOST_EXPIRY_S / _HOUR_S, initial=24
+    )
     sends_running = forms.BooleanField(label=gettext_lazy("Include running jobs"), required=False, initial=True)
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
 
@@ -107,8 +126,8 @@ class FeedForm(PublishedForm):
         }
 
 
-class ReasonForm(forms.Form):
-    reason = reason_field(_MAX_REASON)
+class ReasonForm(Form):
+    reason = reason_field(bounds.REASON)
 
 
 @require_safe
@@ -142,15 +161,11 @@ def identity() -> dict[str, Any]:
 
 def crumbs(*labels: str) -> list[dict[str, str]]:
     """Breadcrumbs of the page of publications, or of a page below it with `labels`."""
-    top = {"label": _("Federation"), "url": reverse("dashboard:federation")}
+    top = {"label": _("Federation"), "url": reverse("pages:federation")}
     if not labels:
         return [top, {"label": _("Publications")}]
-    here = {"label": _("Publications"), "url": reverse("dashboard:federation-published")}
+    here = {"label": _("Publications"), "url": reverse("pages:federation-published")}
     return [top, here, *({"label": label} for label in labels)]
-
-
-Row = TypeVar("Row", Publication, UsageFeed)
-_REFUSALS = (Invalid, Conflict, NotFound)
 
 
 @dataclass(frozen=True)
@@ -188,7 +203,7 @@ def publication_drop(request: HttpRequest, name: str) -> HttpResponse:
     reason = form.cleaned_data["reason"] if form.is_valid() else ""
     drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Stopped"))
-    return SeeOther(reverse("dashboard:federation-published"))
+    return SeeOther(reverse("pages:federation-published"))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -199,7 +214,7 @@ def rotate(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         rotate_key(reason=form.cleaned_data["reason"], at=clock.now(), actor=actor)
         messages.success(request, _("Peers that trust the old key accept the new one automatically."))
-        return SeeOther(reverse("dashboard:federation-published") + "#key")
+        return SeeOther(reverse("pages:federation-published") + "#key")
     context = {"form": form, **identity(), "crumbs": crumbs(_("Replace key"))}
     status = 422 if request.method == "POST" else 200
     return render(request, "pages/federation/rotate.html", context, status=status)
@@ -240,14 +255,14 @@ def _publish(
         form.add_refusal(refusal)
         return None
     messages.success(request, _("Published") if form.is_new else _("Saved"))
-    name = "dashboard:federation-feed" if kind.is_feed else "dashboard:federation-publication"
+    name = "pages:federation-feed" if kind.is_feed else "pages:federation-publication"
     return SeeOther(reverse(name, args=[made.name]))
 
 
 def _page(
     request: HttpRequest, kind: Kind, form: PublishedForm, line: PublishedLine | None, *, status: int = 200
 ) -> HttpResponse:
-    drop = "dashboard:federation-feed-drop" if kind.is_feed else "dashboard:federation-publication-drop"
+    drop = "pages:federation-feed-drop" if kind.is_feed else "pages:federation-publication-drop"
     context = {
         "form": form,
         "fields": [form[name] for name in form.fields if name not in ("sends_running", "is_open")],
@@ -306,4 +321,4 @@ def feed(request: HttpRequest, name: str) -> HttpResponse:
 def feed_drop(request: HttpRequest, name: str) -> HttpResponse:
     drop_feed(name=name, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Stopped"))
-    return SeeOther(reverse("dashboard:federation-published"))
+    return SeeOther(reverse("pages:federation-published"))

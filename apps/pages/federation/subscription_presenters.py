@@ -16,9 +16,10 @@ from apps.federation.usage_feeds.quarantine import ReportedHour, ReportedUsage
 from apps.federation.usage_feeds.usage_ingest import unknown_entries
 from apps.pages.federation import presenters as federation_presenters
 from apps.pages.federation.grid_presenters import METER
-from apps.web.conditions import STANDINGS
+from apps.priorities.sentences import numbers
 from apps.web.shell import presentation
 from apps.web.shell.presentation import KeyedText, StatusBadge, joined
+from apps.web.texts.conditions import STANDINGS
 
 _MOST_UIDS = 5
 
@@ -157,7 +158,7 @@ def unknown_text(row: Subscription) -> str:
         len(uids),
     )
     shown = ", ".join(map(str, uids[:_MOST_UIDS])) + (" …" if len(uids) > _MOST_UIDS else "")
-    return text % {"n": presentation.count(len(uids)), "uids": shown} if uids else ""
+    return text % {"n": numbers.count(len(uids)), "uids": shown} if uids else ""
 
 
 def hour_lines(usage: ReportedUsage) -> list[HourLine]:
@@ -179,7 +180,7 @@ def capacity_text(row: Subscription, usage: ReportedUsage) -> KeyedText:
             "%(n)s hours exceed %(agreed)s, and don’t count.",
             usage.n_held,
         )
-        texts.append(KeyedText("held_hours", text % {"n": presentation.count(usage.n_held), "agreed": agreed}))
+        texts.append(KeyedText("held_hours", text % {"n": numbers.count(usage.n_held), "agreed": agreed}))
     if row.running_held:
         text = _("Its running jobs exceed %(agreed)s, and don’t count.") % {"agreed": agreed}
         texts.append(KeyedText("running_held", text))
@@ -193,7 +194,7 @@ def _doubt_text(usage: ReportedUsage, agreed: str) -> str:
         "One hour far exceeds %(agreed)s. Usage after it is ignored: %(n)s hours don’t count.",
         usage.n_held,
     )
-    return text % {"n": presentation.count(usage.n_held), "agreed": agreed}
+    return text % {"n": numbers.count(usage.n_held), "agreed": agreed}
 
 
 def suggested_cores(row: Subscription) -> float:
@@ -202,7 +203,7 @@ def suggested_cores(row: Subscription) -> float:
 
 
 def subscription_url(row: Subscription) -> str:
-    return reverse("dashboard:federation-subscription", args=[row.pk])
+    return reverse("pages:federation-subscription", args=[row.pk])
 
 
 def _hour(hour: ReportedHour) -> HourLine:

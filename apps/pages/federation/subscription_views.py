@@ -45,10 +45,18 @@ from apps.pages.federation.presenters import allowed_text
 from apps.policies.models import Revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.metering import site_factor
+from apps.priorities.usage_factors import site_factor
 from apps.web.shell import lines, presentation
 from apps.web.shell.forms import RefusableForm, read_action
 from apps.web.shell.requests import SeeOther, actor_of
+
+_REREAD = gettext_lazy("All its usage is imported again.")
+
+_FORM_OF: dict[type[RefusableForm], str] = {
+    SubscriptionSettingsForm: "settings",
+    CapacityForm: "capacity",
+    TrustForm: "trust",
+}
 
 
 @never_cache
@@ -136,7 +144,6 @@ def _agree_capacity(*, kind: Kind, remote_id: int, **more: Any) -> None:
     control.agree_capacity(subscription=remote_id, **more)
 
 
-_REREAD = gettext_lazy("All its usage is imported again.")
 _ACTIONS = {
     **common_actions(when_fetching=FETCHING, after_reset=_REREAD),
     "settings": RemoteAction(
@@ -148,11 +155,6 @@ _ACTIONS = {
         CapacityForm, _agree_capacity, _REREAD, arguments=lambda form: {"cores": form.cleaned_data["capacity"]}
     ),
     "unsubscribe": RemoteAction(ReasonForm, control.remove, gettext_lazy("Its usage was removed.")),
-}
-_FORM_OF: dict[type[RefusableForm], str] = {
-    SubscriptionSettingsForm: "settings",
-    CapacityForm: "capacity",
-    TrustForm: "trust",
 }
 
 
@@ -215,7 +217,7 @@ def _page(request: HttpRequest, row: Subscription, *, status: int = 200, **forms
     context = {
         **shared_context(row, forms),
         "row": row,
-        "act_url": reverse("dashboard:federation-subscription-act", args=[row.pk]),
+        "act_url": reverse("pages:federation-subscription-act", args=[row.pk]),
         "site": subscription_presenters.site_name(row),
         "path": path,
         "entry_url": lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i]) if i is not None else "",
@@ -230,7 +232,7 @@ def _page(request: HttpRequest, row: Subscription, *, status: int = 200, **forms
         "speed": _speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
         "form": form,
         "capacity_form": capacity,
-        "grid_url": f"{reverse('dashboard:federation-grid')}?policy={row.policy.slug}&entry={path}" if path else "",
+        "grid_url": f"{reverse('pages:federation-grid')}?policy={row.policy.slug}&entry={path}" if path else "",
         "now": now,
         "crumbs": crumbs_of(f"{subscription_presenters.site_name(row)}, {row.feed}"),
     }

@@ -33,9 +33,13 @@ from apps.policies.selectors import get_policy
 from apps.web.shell.forms import RefusableForm, read_action
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
+_PURPOSE = "token between the steps of mounting"
+_MOST_MOUNT_PLACES = 1000
+_CARRIED = ("policy", "url", "sealed", "issuer", "publication", "version", "fingerprint", "n_entries")
+
 
 def page_url(**_kwargs: Any) -> str:
-    return reverse("dashboard:federation")
+    return reverse("pages:federation")
 
 
 @require_safe
@@ -75,11 +79,6 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         "now": now,
         "may_mount": bool(list_mountable(at=now, actor=actor_of(request))),
     }
-
-
-_PURPOSE = "token between the steps of mounting"
-_MOST_PLACES = 1000
-_CARRIED = ("policy", "url", "sealed", "issuer", "publication", "version", "fingerprint", "n_entries")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -184,7 +183,7 @@ def _submit_entry(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
         form.add_refusal(error)
         return _choose_entry(request, form, carried, status=_status(error))
     messages.success(request, _("Fetching now; the result appears here in a moment."))
-    return SeeOther(reverse("dashboard:federation-mount", args=[made.pk]))
+    return SeeOther(reverse("pages:federation-mount", args=[made.pk]))
 
 
 def _unmapped(request: HttpRequest, carried: Mapping[str, str], entry: str) -> UnmappedUsage | None:
@@ -268,7 +267,7 @@ def _choose_entry(
         "carried": carried,
         "groups": groups_of(str(carried["fingerprint"])),
         "policy_name": policy.name,
-        "places": list_mountable_groups(policy, most=_MOST_PLACES, at=now, actor=actor),
+        "places": list_mountable_groups(policy, most=_MOST_MOUNT_PLACES, at=now, actor=actor),
         "unmapped": unmapped,
         "unmapped_core_h": federation_presenters.unmapped_text(unmapped) if unmapped else "",
     }
@@ -292,7 +291,7 @@ def _page(request: HttpRequest, step: str, form: RefusableForm, *, status: int =
         }
         for n, name in enumerate(order)
     ]
-    crumbs = [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": _("Mount a policy")}]
+    crumbs = [{"label": _("Federation"), "url": reverse("pages:federation")}, {"label": _("Mount a policy")}]
     return render(
         request,
         f"pages/federation/new_{step}.html",

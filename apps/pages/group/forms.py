@@ -17,13 +17,14 @@ from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.operations.percent import own_shares_for_percent
 from apps.policies.requests.group_division import Division, MemberTerms, NewMember, equal_terms
 from apps.policies.tree.columns import Node
-from apps.web.share_input import read_typed_shares
+from apps.web.changes.share_input import read_typed_shares
 from apps.web.shell import presentation
 
 BOOST_TIMES = 2
 BOOST_DAYS = 14
 STEPS = {"less": -1.0, "more": 1.0}  # percentage points of the group, by button
-MOST_NAMES = 50
+MOST_NEW_MEMBERS = 50
+_NOTHING_LEFT = gettext_lazy("Enter less than 100 %.")
 
 
 @dataclass
@@ -116,8 +117,8 @@ class GroupInput:
 
     def _joins(self) -> list[NewMember]:
         names = [name.strip() for name in self.names.split(",") if name.strip()]
-        if len(names) > MOST_NAMES:
-            self.refuse("names", _("At most %(n)s people at once.") % {"n": MOST_NAMES}, "too_many")
+        if len(names) > MOST_NEW_MEMBERS:
+            self.refuse("names", _("At most %(n)s people at once.") % {"n": MOST_NEW_MEMBERS}, "too_many")
             return []
         try:
             shares = _shares(self.names_shares) if names else 1.0
@@ -201,9 +202,6 @@ def _shares(text: str) -> float | None:
     if isinstance(shares, dict):
         raise ValidationError(_("Enter shares; percent works once the entry exists."), code="percent")
     return None if isinstance(shares, str) else shares
-
-
-_NOTHING_LEFT = gettext_lazy("Enter less than 100 %.")
 
 
 def _percent(text: str) -> float | None:

@@ -14,13 +14,15 @@ from apps.policies.operations.apply import Operation
 from apps.priorities.change_effects import simulate_operations
 from apps.priorities.request_evidence import MOST_RANKED_AT_ONCE
 from apps.priorities.selectors.group import GroupPage, MemberRow
-from apps.web.setting_texts import decides_by_levels
+from apps.priorities.sentences import numbers
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance, long_day, short_day
 from apps.web.svg import bars
 from apps.web.svg.bars import Bullet, Tolerance
+from apps.web.texts.algorithm_text import decides_by_levels
 
 WIDTH = 104
+_MOST_SHOWN_MOVES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def draw_members(page: GroupPage, typed: GroupInput) -> list[MemberLine]:
     tolerance = lines.tolerance_of(page.settings)
     scale = scale_of(page)
     pairs = [(row.entry.actual, row.target_after) for row in page.members if _is_off_target(row, tolerance)]
-    decimals = presentation.decimals_of_column(pairs)
+    decimals = numbers.decimals_of_column(pairs)
     return [_line(row, typed, page.policy_slug, scale, tolerance, decimals) for row in page.members]
 
 
@@ -78,7 +80,7 @@ def _line(
     moved = _differ(entry.target, row.target_after)
     tolerance = lines.tolerance_for(entry, tolerance)
     shown = _balance(row, tolerance, decimals)
-    shares = presentation.compare_shares(entry.actual, row.target_after, decimals=decimals)
+    shares = numbers.compare_shares(entry.actual, row.target_after, decimals=decimals)
     key, terms = _terms(row, member)
     return MemberLine(
         uid=entry.uid,
@@ -87,7 +89,7 @@ def _line(
         kind=entry.kind,
         typed=member,
         locked=entry.locked and not entry.may_change,
-        target_before=presentation.percent(entry.target, shares.decimals) if moved else "",
+        target_before=numbers.percent(entry.target, shares.decimals) if moved else "",
         target_after=shares.target,
         is_edited=is_edited,
         is_shifted=moved and not is_edited,
@@ -108,11 +110,9 @@ def _line(
 
 def _balance(row: MemberRow, tolerance: Tolerance, decimals: int | None = None) -> Balance:
     """Balance against the new target; against the active target if nothing is typed."""
-    state, target, actual = row.state_after, row.target_after, row.entry.actual
-    if state in ("over", "under") and target is not None and actual is not None:
-        return presentation.off_target("over" if state == "over" else "under", actual, target, decimals=decimals)
-    known = None if state == "unknown" else actual
-    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance, decimals=decimals)
+    return presentation.balance_of(
+        row.state_after, row.entry.actual, row.target_after, tolerance=tolerance, decimals=decimals
+    )
 
 
 def _bar(row: MemberRow, shown: Balance, scale: float, tolerance: Tolerance, *, moved: bool) -> Bullet | None:
@@ -162,9 +162,6 @@ def _differ(before: float | None, after: float | None) -> bool:
     return abs(before - after) > 1e-9
 
 
-_MOST_SHOWN = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Move:
     """A rank now and after the change; "–" for none."""
@@ -201,11 +198,11 @@ def rank_effect(page: GroupPage, operations: Sequence[Operation]) -> RankEffect 
         n_moved=len(moved),
         moves=[
             Move(each["path"].rpartition("/")[2], _rank(each["rank_before"]), _rank(each["rank_after"]))
-            for each in moved[:_MOST_SHOWN]
+            for each in moved[:_MOST_SHOWN_MOVES]
         ],
         above_decides=page.parent is not None and decides_by_levels(page.algorithm),
     )
 
 
 def _rank(rank: int | None) -> str:
-    return presentation.UNKNOWN if rank is None else presentation.count(rank)
+    return numbers.UNKNOWN if rank is None else numbers.count(rank)

@@ -39,15 +39,16 @@ from apps.policies.requests.group_division import (
 from apps.policies.requests.share_requests import RequestState, RequestTerms, plan_request, request_shares, requests_for
 from apps.priorities.request_evidence import get_request_evidence, preview_request
 from apps.priorities.selectors.group import GroupPage, get_group_page, load_members
+from apps.priorities.sentences import numbers
 from apps.series.convergence.selectors import list_weeks
-from apps.web import setting_texts as algorithm_text
-from apps.web.links import group_url
-from apps.web.origins import origin_of
+from apps.web.links.addresses import group_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import long_day
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 from apps.web.svg import bars
+from apps.web.texts import algorithm_text
+from apps.web.texts.origins import origin_of
 
 __all__ = [
     "TypedGroup",
@@ -148,6 +149,7 @@ def context_of(request: HttpRequest, typed_group: TypedGroup) -> dict[str, Any]:
         "typed": typed,
         "problems": typed.problems,
         "members": draw_members(page, typed),
+        "has_places": any(row.place is not None for row in page.members),
         "has_groups": any(row.entry.kind != "user" for row in page.members),
         "n_changes": typed_group.n_changes,
         "ranks": typed_group.ranks,
@@ -185,9 +187,9 @@ def _side_context(request: HttpRequest, typed_group: TypedGroup) -> dict[str, An
         "undoable": list(latest_divisions(policy, page.group.uid, actor)),
         "requests": cards,
         "may_ask": page.parent is not None and not page.decides_own_shares and waiting is None,
-        "tree_url": reverse("dashboard:policy", kwargs={"policy": page.policy_slug}),
+        "tree_url": reverse("pages:policy", kwargs={"policy": page.policy_slug}),
         "crumbs": [
-            {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": page.policy_slug})},
+            {"label": page.policy_name, "url": reverse("pages:policy", kwargs={"policy": page.policy_slug})},
             {"label": _("My group")},
         ],
     }
@@ -240,8 +242,8 @@ def start(request: HttpRequest) -> HttpResponse:
     """Start page: leads go to their group, users to their priority, all others to the overview."""
     at, actor = clock.now(), actor_of(request)
     if list_managed_groups(at=at, actor=actor):
-        return SeeOther(reverse("dashboard:my-group"))
-    return SeeOther(reverse("dashboard:overview" if holds_a_role(at=at, actor=actor) else "dashboard:my-priority"))
+        return SeeOther(reverse("pages:my-group"))
+    return SeeOther(reverse("pages:overview" if holds_a_role(at=at, actor=actor) else "pages:my-priority"))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -295,7 +297,7 @@ def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
                 actor=actor_of(request),
             )
             after = preview_request(policy_slug=policy, uid=uid, operations=operations, actor=actor_of(request))
-            context["ask_targets"] = presentation.change_shares(typed_group.page.group.target, after)
+            context["ask_targets"] = numbers.change_shares(typed_group.page.group.target, after)
         except DomainError as error:
             context |= {"ask_problem": error.message, "ask_code": error.code}
     return render(request, "pages/group/_ask_effect.html", context)

@@ -27,8 +27,8 @@ from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
 from apps.core.errors import NotFound
-from apps.web.glossary import anchor_of, terms
-from apps.web.guides import HOME, MOVED, PLACE, address_of, rest_of
+from apps.web.links.guides import HOME, MOVED, PLACE, address_of, rest_of
+from apps.web.texts.glossary import anchor_of, terms
 
 DOCS = Path(settings.BASE_DIR, "docs")
 _NAVIGATION = Path(settings.BASE_DIR, "mkdocs.yml")
@@ -62,22 +62,23 @@ def read_document(name: str) -> Document:
     Raises:
         NotFound: docs/ has no such page.
     """
-    path = DOCS / f"{name}.md"
-    if not _NAME.fullmatch(name) or not path.is_file():
+    places = (DOCS / f"{name}.md", DOCS / "appendices" / f"{name}.md") if _NAME.fullmatch(name) else ()
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
         raise NotFound(f"There is no guide {name[:60]!r}.")
-    return _rendered(name, path.stat().st_mtime_ns)
+    return _rendered(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
-def _rendered(name: str, _changed_ns: int) -> Document:
+def _rendered(path: Path, _changed_ns: int) -> Document:
     """Docs are files of the release, written by its authors: their HTML is trusted."""
-    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     head, _, body = text.partition("\n")
     title = head.removeprefix("# ").strip()
     renderer = Markdown(extensions=["tables", "fenced_code", "sane_lists", "toc", _SiteLinks()], output_format="html")
     html = renderer.convert(body).replace("<pre>", '<pre tabindex="0">')  # scrollable by keyboard
     tokens: list[dict[str, Any]] = getattr(renderer, "toc_tokens")  # noqa: B009 - set by the extension `toc`
-    return Document(name, title, mark_safe(html), tuple(_headings(tokens)))  # noqa: S308 - our own files
+    return Document(path.stem, title, mark_safe(html), tuple(_headings(tokens)))  # noqa: S308 - our own files
 
 
 def _headings(tokens: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -95,7 +96,7 @@ def contents() -> tuple[Contents, ...]:
     for entry in entries:
         for title, inside in entry.items():
             pairs = [(title, inside)] if isinstance(inside, str) else [pair for item in inside for pair in item.items()]
-            kept = tuple((place.removesuffix(".md"), text) for text, place in pairs if (DOCS / place).is_file())
+            kept = tuple((Path(place).stem, text) for text, place in pairs if (DOCS / place).is_file())
             if isinstance(inside, str) and parts and not parts[-1].title:
                 parts[-1] = Contents("", parts[-1].documents + kept)
             else:
@@ -117,17 +118,22 @@ class _LinkRewriter(Treeprocessor):  # type: ignore[misc]
                 if child.tag == "a":
                     _link(child)
                 elif child.tag == "img":
-                    child.set("src", static(f"help/{child.get('src', '')}"))
+                    child.set("src", static(f"help/{_file(child.get('src', ''))}"))
                 elif child.tag == "table":
                     parent[at] = _scrolled(child)
+
+
+def _file(place: str) -> str:
+    """Path below docs/ of a file that a page or an appendix names."""
+    return place.removeprefix("../")
 
 
 def _link(link: Element) -> None:
     place = link.get("href", "")
     if PLACE.fullmatch(place):
         link.set("href", address_of(place))
-    elif place.startswith(_FILES):
-        link.set("href", static(f"help/{place}"))
+    elif _file(place).startswith(_FILES):
+        link.set("href", static(f"help/{_file(place)}"))
     elif place.startswith("../"):  # a file of the repository, which may be missing in an installation
         link.tag = "span"
         link.attrib.clear()
@@ -157,7 +163,7 @@ def show_help(request: HttpRequest, name: str = HOME) -> HttpResponse:
         messages.info(request, _("The help page of this address is gone. This page has its subject now."))
         return redirect(address_of(f"{MOVED[name]}.md"))
     document = read_document(name)
-    crumbs = [{"label": _("Help"), "url": reverse("dashboard:help")}, {"label": document.title}]
+    crumbs = [{"label": _("Help"), "url": reverse("pages:help")}, {"label": document.title}]
     context = {
         "document": document,
         "parts": contents(),

@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from apps.web.terminal_client import client_file
+from apps.web.links.terminal_client import client_file
 
 
 @login_not_required  # login nodes have no session; the file contains only the address it is fetched from

@@ -8,9 +8,12 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from apps.mapping.changes import MOST_MAPPING_RULES
 from apps.mapping.rules.rule import LONGEST_SUFFIX, Rule
 from apps.policies.tree.columns import TreeColumns
-from apps.web.share_input import read_shares
+from apps.policies.tree.terms import MOST_TERM_DAYS
+from apps.web import bounds
+from apps.web.changes.share_input import read_shares
 from apps.web.shell.forms import (
     RefusableForm,
     choice_field,
@@ -26,7 +29,7 @@ KINDS = [
     ("association", _("Slurm users in accounts, found by the account’s name")),
     ("share_tree", _("Grid Engine users in the share tree, found by project and user")),
     ("exact", _("Exactly these names")),
-    ("each", _("Every user becomes a child of the entry")),
+    ("each", _("Every user gets an entry below")),
     ("default", _("All other accounts")),
 ]
 
@@ -44,13 +47,18 @@ class RuleForm(RefusableForm):
     }
     kind = choice_field(_("Kind"), KINDS)
     source = choice_field(_("Source"), (), required=False)
-    namespace = name_field(_("Namespace"), 128, _("Sources in a namespace share accounts and rules."), required=False)
-    user = name_field(
-        _("User or DN"), 256, _("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."), required=False
+    namespace = name_field(
+        _("Namespace"), bounds.NAMESPACE, _("Sources in a namespace share accounts and rules."), required=False
     )
-    group = name_field(_("Group"), 256, _("As the source writes it (Slurm: account)."), required=False)
-    fqan = name_field(_("FQAN"), 512, _("Such as /atlas; includes /atlas/Role=production."), required=False)
-    entry = name_field(_("Map to"), 9_000, _("Path, such as /physics; / is the root."), list="entries")
+    user = name_field(
+        _("User or DN"),
+        bounds.USER,
+        _("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
+        required=False,
+    )
+    group = name_field(_("Group"), bounds.GROUP, _("As the source writes it (Slurm: account)."), required=False)
+    fqan = name_field(_("FQAN"), bounds.FQAN, _("Such as /atlas; includes /atlas/Role=production."), required=False)
+    entry = name_field(_("Map to"), bounds.ENTRY, _("Path, such as /physics; / is the root."), list="entries")
     suffix = name_field(
         _("Path below it"),
         LONGEST_SUFFIX,
@@ -58,17 +66,21 @@ class RuleForm(RefusableForm):
         required=False,
     )
     shares = forms.CharField(
-        label=_("Shares per user"), max_length=40, required=False, widget=name_input(inputmode="decimal")
+        label=_("Shares per user"), max_length=bounds.NUMBER, required=False, widget=name_input(inputmode="decimal")
     )
     days = whole_field(
         _("Archive after (idle days)"),
         _("Leave empty to never archive."),
         required=False,
         min_value=1,
-        max_value=36_500,
+        max_value=MOST_TERM_DAYS,
     )
     order = whole_field(
-        _("Order"), _("Leave empty to add it last of its kind."), required=False, min_value=1, max_value=10_000
+        _("Order"),
+        _("Leave empty to add it last of its kind."),
+        required=False,
+        min_value=1,
+        max_value=MOST_MAPPING_RULES,
     )
     reason = published_reason_field(required=False)
 

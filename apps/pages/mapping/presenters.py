@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.mapping.attachments import key_of, list_attachments
 from apps.mapping.changes import Plan
 from apps.mapping.moves import Move
@@ -23,9 +23,10 @@ from apps.mapping.selectors import MappingPage, OtherCaseRow, RuleRow, UnmappedR
 from apps.mapping.suggestions import Suggestion
 from apps.mapping.versions import VersionRow
 from apps.pages.mapping.members.presenters import reach_text
+from apps.priorities.sentences import numbers
 from apps.web.shell import lines, presentation
 
-MOST_MOVES = 50
+MOST_MEMBER_MOVES = 50
 MOST_ATTACHED = 100
 KINDS = {
     "exact": gettext_lazy("exact"),
@@ -86,7 +87,7 @@ def entry_text(rights: MapRights, entry: int) -> EntryLabel:
     if not rights.sees.may_see(entry):
         return EntryLabel(_("outside your rights"), is_none=True)
     if entry == 0:
-        return EntryLabel(_("a new child of the whole policy"))
+        return EntryLabel(_("a new entry below the whole policy"))
     tree = rights.tree
     return EntryLabel(tree.path(entry), lines.entry_url(rights.policy.slug, tree.uuid(entry), tree.name[entry]))
 
@@ -118,7 +119,7 @@ def suffix_text(rule: Rule) -> str:
     if rule.kind != "each":
         return path
     shares = presentation.shares(rule.member_shares)
-    words = [path, _("each user a child of %(shares)s shares") % {"shares": shares}]
+    words = [path, _("each user an entry of %(shares)s shares") % {"shares": shares}]
     if rule.archive_after_idle_days is not None:
         n = rule.archive_after_idle_days
         words.append(ngettext("archived after %(n)s idle day", "archived after %(n)s idle days", n) % {"n": n})
@@ -136,7 +137,7 @@ def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> d
         return common
     place = EntryLabel(_("an archived entry: skipped"), is_none=True)
     if line.target is not None:
-        whole = EntryLabel(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
+        whole = EntryLabel(page.rights.tree.name[0], reverse("pages:policy", args=[page.rights.policy.slug]))
         place = whole if line.target == 0 else entry_text(page.rights, line.target)
     reach = None if line.target is None else reach_of(page.rights.tree, line.rule, line.target)
     return {
@@ -149,7 +150,7 @@ def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> d
         "below": suffix_text(line.rule),
         # `place` shows no_entry
         "problems": [problem_text(problem) for problem in line.problems if problem.code != "no_entry"],
-        "n_accounts": presentation.count(line.n_accounts),
+        "n_accounts": numbers.count(line.n_accounts),
         "core_h": presentation.core_hours(line.core_s),
         "may_edit": line.may_edit,
         "up": line.may_edit and not line.is_first,
@@ -162,7 +163,7 @@ def unmapped_line(page: MappingPage, line: UnmappedRow, most_core_s: float) -> d
     return {
         "account": line.account,
         "words": account_text(line.key),
-        "jobs": presentation.count(round(line.usage.jobs)),
+        "jobs": numbers.count(round(line.usage.jobs)),
         "core_h": presentation.core_hours(line.usage.core_s),
         "core_s": line.usage.core_s,
         "bar": round(1 + 69 * line.usage.core_s / most_core_s, 1) if most_core_s and line.usage.core_s else 0,
@@ -202,11 +203,11 @@ def head_text(page: MappingPage) -> tuple[str, str]:
     if not n:
         verdict = _("All accounts are mapped") if page.is_whole else _("No unmapped accounts visible to you")
         return verdict, _("Jobs run under account names; rules map accounts to entries.")
-    verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
+    verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": numbers.count(n)}
     words = {"hours": presentation.core_hours(page.unmapped_core_s)}
     if page.total_core_s is None:
         return verdict, _("%(hours)s raw core-hours of the last 30 days are not charged to any entry.") % words
-    words["part"] = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
+    words["part"] = numbers.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
     text = _("%(hours)s raw core-hours (%(part)s) of the last 30 days are not charged to any entry.")
     return verdict, text % words
 
@@ -244,7 +245,7 @@ def plan_context(plan: Plan) -> dict[str, Any]:
             "%(n)s accounts would move, with %(hours)s core-hours of the last 30 days.",
             n,
         )
-        verdict = text % {"n": presentation.count(n), "hours": presentation.core_hours(plan.core_s)}
+        verdict = text % {"n": numbers.count(n), "hours": presentation.core_hours(plan.core_s)}
     return {
         "n": n,
         "core_s": plan.core_s,
@@ -259,9 +260,9 @@ def plan_context(plan: Plan) -> dict[str, Any]:
                 "after": entry_text(rights, move.after),
                 "core_h": presentation.core_hours(move.usage.core_s),
             }
-            for move in moves[:MOST_MOVES]
+            for move in moves[:MOST_MEMBER_MOVES]
         ],
-        "n_more": presentation.count(n - MOST_MOVES) if n > MOST_MOVES else "",
+        "n_more": numbers.count(n - MOST_MEMBER_MOVES) if n > MOST_MEMBER_MOVES else "",
         "n_others": n_others or 0,
         "n_dropped": sum(move.after == UNMAPPED for move in moves),
     }
@@ -278,7 +279,7 @@ def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
         {
             "before": before,
             "after": after,
-            "n": presentation.count(len(members)),
+            "n": numbers.count(len(members)),
             "core_h": presentation.core_hours(sum(move.usage.core_s for move in members)),
         }
         for (before, after), members in order[:20]
@@ -308,9 +309,9 @@ def version_line(rights: MapRights, line: VersionRow, sources: Mapping[str, str]
                 "before": _entry_words_of_uid(rights, placement.before),
                 "after": _entry_words_of_uid(rights, placement.after),
             }
-            for key, placement in line.placements[:MOST_MOVES]
+            for key, placement in line.placements[:MOST_MEMBER_MOVES]
         ],
-        "n_more": max(len(line.placements) - MOST_MOVES, 0),
+        "n_more": max(len(line.placements) - MOST_MEMBER_MOVES, 0),
     }
 
 
@@ -330,7 +331,7 @@ def version_text(line: VersionRow) -> str:
 
 
 def version_url(policy: str, number: int) -> str:
-    return reverse("dashboard:mapping-version", kwargs={"policy": policy, "number": number})
+    return reverse("pages:mapping-version", kwargs={"policy": policy, "number": number})
 
 
 def _version_rule(rights: MapRights, rule: Rule, sources: Mapping[str, str]) -> dict[str, Any]:

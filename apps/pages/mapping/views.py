@@ -37,16 +37,19 @@ from apps.mapping.versions import current_mapping, get_version_row, list_version
 from apps.pages.mapping import presenters as mapping_lines
 from apps.pages.mapping.forms import RuleForm, initial_of
 from apps.policies.models import Policy
+from apps.priorities.sentences import numbers
 from apps.usage.selectors import list_source_names
 from apps.web.shell import presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
 _MOST_PATHS = 500
+_MOST_CHOSEN_ACCOUNTS = 10_000
+Fields = Sequence[tuple[str, str]]
 
 
 def page_url(policy: str) -> str:
-    return reverse("dashboard:mappings", kwargs={"policy": policy})
+    return reverse("pages:mappings", kwargs={"policy": policy})
 
 
 @require_safe
@@ -106,7 +109,7 @@ def versions(request: HttpRequest, policy: str) -> HttpResponse:
 
 def crumbs_of(policy: Policy, *, last: bool = False) -> list[dict[str, str]]:
     here = {"label": _("Accounts")} if last else {"label": _("Accounts"), "url": page_url(policy.slug)}
-    return [{"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})}, here]
+    return [{"label": policy.name, "url": reverse("pages:policy", kwargs={"policy": policy.slug})}, here]
 
 
 def source_names(request: HttpRequest) -> dict[str, str]:
@@ -145,9 +148,9 @@ def _rules_context(request: HttpRequest, page: MappingPage) -> dict[str, Any]:
         "rules": [mapping_lines.rule_line(page, line, sources) for line in page.rules],
         "n_exact": n_exact,
         "members_priority": n_exact + 1 + bool(page.n_attached),
-        "by_members": presentation.count(page.n_by_members) if page.n_by_members else "",
+        "by_members": numbers.count(page.n_by_members) if page.n_by_members else "",
         "members_core_h": presentation.core_hours(page.members_core_s),
-        "attached_accounts": presentation.count(page.n_attached) if page.n_attached else "",
+        "attached_accounts": numbers.count(page.n_attached) if page.n_attached else "",
         "attached_core_h": presentation.core_hours(page.attached_core_s),
     }
 
@@ -160,10 +163,6 @@ def _base(page: MappingPage) -> dict[str, Any]:
         "may_edit": page.may_edit,
         "is_whole": page.is_whole,
     }
-
-
-_MOST = 10_000
-Fields = Sequence[tuple[str, str]]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -239,7 +238,7 @@ def detach(request: HttpRequest, policy: str) -> HttpResponse:
     """Detach accounts, so that rules apply to them again."""
     if request.method != "POST":
         return SeeOther(page_url(policy) + "#attached")
-    accounts = [_number(text) for text in request.POST.getlist("account")[:_MOST]]
+    accounts = [_number(text) for text in request.POST.getlist("account")[:_MOST_CHOSEN_ACCOUNTS]]
     fields = [("account", str(account)) for account in accounts]
     words = _("Rules apply to it again.")
     return _confirm(request, policy, Detach(accounts), _("Detach"), words, fields)
@@ -342,9 +341,9 @@ def _assignments(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
     """
     posted = request.POST
     if posted.getlist("place"):
-        pairs = [text.partition(":") for text in posted.getlist("place")[:_MOST]]
+        pairs = [text.partition(":") for text in posted.getlist("place")[:_MOST_CHOSEN_ACCOUNTS]]
         return {_number(account): _uid(uid) for account, _sep, uid in pairs}
-    accounts = [posted["one"]] if posted.get("one") else posted.getlist("account")[:_MOST]
+    accounts = [posted["one"]] if posted.get("one") else posted.getlist("account")[:_MOST_CHOSEN_ACCOUNTS]
     if not accounts:
         raise _refusal("account", "none_chosen", _("Choose at least one account."))
     if posted.get("to") == "entry" and not posted.get("one"):

@@ -19,7 +19,7 @@ from apps.pages.monitoring.gauges import backup_families, gauge, run_families, t
 from apps.pages.monitoring.policy_gauges import entry_families, policy_families
 from apps.pages.monitoring.source_gauges import source_families
 from apps.priorities.serving import store
-from apps.web.lookup_metrics import registry
+from apps.web.middleware.lookup_metrics import registry
 
 
 class _Site(Collector):

@@ -14,12 +14,12 @@ from apps.federation.staleness import last_contact_at as last_contact_of_remote
 from apps.pages.monitoring.gauges import gauge
 
 _LABELS = ("kind", "policy", "issuer", "name")
-_MOST = 500  # mounts and subscriptions each: limits the output
+_MOST_GAUGED_REMOTES = 500  # mounts and subscriptions each: limits the output
 
 
 def federation_families() -> Iterator[Metric]:
-    mounts = Mount.objects.select_related("policy").order_by("pk")[:_MOST]
-    subscriptions = Subscription.objects.select_related("policy").order_by("pk")[:_MOST]
+    mounts = Mount.objects.select_related("policy").order_by("pk")[:_MOST_GAUGED_REMOTES]
+    subscriptions = Subscription.objects.select_related("policy").order_by("pk")[:_MOST_GAUGED_REMOTES]
     peers: list[tuple[list[str], Mount | Subscription]] = [
         *((["mount", row.policy.slug, row.issuer, row.publication], row) for row in mounts),
         *((["usage", row.policy.slug, row.issuer, row.feed], row) for row in subscriptions),

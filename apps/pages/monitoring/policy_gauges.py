@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from datetime import time as datetime_time
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from prometheus_client.core import Metric
 
 from apps.core import clock
+from apps.engine.target_state import sides_off_target, slack_of
 from apps.pages.monitoring.gauges import gauge
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
 from apps.policies.settings import tolerances_of
-from apps.priorities.entry_order import out_of_tolerance
 from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.runs.models import Run
-from apps.series.daily_series import site_zone
+from apps.series.days import site_zone
 from apps.series.models import Series
 from apps.series.runs import KIND as SERIES_BUILD
 from apps.series.runs import subject_of
@@ -51,7 +50,13 @@ def _heads(policies: list[Policy]) -> Iterator[Metric]:
     took = gauge("fairshare_recompute_duration_seconds", "Time to compute the newest snapshot", "policy")
     ranked = gauge("fairshare_ranked_leaves", "Ranked leaves in the newest snapshot", "policy")
     revision = gauge("fairshare_policy_revision", "Head revision", "policy")
-    newest = {row[0]: row[1:] for row in _newest().values_list(*_HEAD)}
+    newest = {
+        row[0]: row[1:]
+        for row in Snapshot.objects.filter(is_live=True)
+        .order_by("policy_id", "-id")
+        .distinct("policy_id")
+        .values_list(*_HEAD)
+    }
     for policy in policies:
         revision.add_metric([policy.slug], policy.head_number)
         if policy.pk in newest:
@@ -96,11 +101,6 @@ def _series(policies: list[Policy]) -> Iterator[Metric]:
     yield from (through, progress)
 
 
-def _newest() -> Any:
-    """The newest live snapshot of each policy."""
-    return Snapshot.objects.filter(is_live=True).order_by("policy_id", "-id").distinct("policy_id")
-
-
 def _deviations(served: Mapping[str, ServedSnapshot]) -> Iterator[Metric]:
     entries = gauge("fairshare_policy_entries", "Entries of the tree, the root included", "policy")
     states = gauge("fairshare_entries_out_of_band", "Entries outside their tolerance", "policy", "side")
@@ -126,9 +126,9 @@ def count_outside(snapshot: ServedSnapshot) -> tuple[int, int]:
     here = values.competes
     target, actual = values.target[here], values.actual[here]
     is_idle = (values.usage[here] == 0) & ~values.has_demand[here] & (target > 0)
-    tolerance = tolerances_of(snapshot.settings.tolerance, snapshot.tree.n_children[here] == 0)
-    outside = out_of_tolerance(target, actual, is_idle=is_idle, tolerance=tolerance)
-    return int((outside & (actual > target)).sum()), int((outside & (actual < target)).sum())
+    slack = slack_of(target, tolerances_of(snapshot.settings.tolerance, snapshot.tree.n_children[here] == 0))
+    is_over, is_under = sides_off_target(actual, target, slack, is_idle)
+    return int(is_over.sum()), int(is_under.sum())
 
 
 def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:

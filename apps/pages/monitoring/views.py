@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, InterfaceError, connection
-from django.http import HttpRequest, HttpResponse
-from django.utils.deprecation import MiddlewareMixin
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from apps.accounts.actor import TokenBounds
 from apps.accounts.token_cache import tokens
@@ -19,6 +19,7 @@ from apps.core.errors import DomainError, NotAllowed, Unauthenticated
 from apps.core.pending_migrations import label_of, pending_migrations
 from apps.pages.monitoring.degradations import degradations, disks_without_room
 from apps.pages.monitoring.exposition import exposition
+from apps.web.middleware.early_answers import EarlyAnswer
 from apps.web.rest import errors
 from apps.web.rest.authentication import PRIORITIES_READ, bearer_text, require_scope
 from apps.web.rest.rendering import dumps
@@ -74,7 +75,7 @@ def _require_whole_site(bounds: TokenBounds) -> None:
     """Reject tokens that are limited to a policy, entry or source: metrics are of the whole site."""
     require_scope(bounds, frozenset({PRIORITIES_READ}))
     if bounds.is_bound:
-        message = "Metrics cover the whole site, but the token is limited: make one without policy, subtree and source."
+        message = "Metrics cover the whole site, but the token is limited: make one without bounds."
         raise NotAllowed(message, code="token_bound")
 
 
@@ -99,15 +100,14 @@ def _is_allowed(request: HttpRequest) -> bool:
 _VIEWS: dict[str, Callable[[HttpRequest], HttpResponse]] = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 
 
-class HealthMiddleware(MiddlewareMixin):
-    """Answers probes before sessions and authentication."""
+def early_answer() -> EarlyAnswer:
+    """Probes and scrapes."""
+    return EarlyAnswer(re.compile("|".join(map(re.escape, _VIEWS))), _answer)
 
-    def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        view = _VIEWS.get(request.path_info)
-        if view is None:
-            return None
-        if request.method not in ("GET", "HEAD"):
-            return errors.problem(
-                request, 405, "method_not_allowed", "Only GET is allowed.", headers={"Allow": "GET, HEAD"}
-            )
-        return view(request)
+
+def _answer(request: HttpRequest, match: re.Match[str]) -> HttpResponseBase:
+    if request.method not in ("GET", "HEAD"):
+        return errors.problem(
+            request, 405, "method_not_allowed", "Only GET is allowed.", headers={"Allow": "GET, HEAD"}
+        )
+    return _VIEWS[match[0]](request)

@@ -17,6 +17,8 @@ from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.web.shell import time_travel
 from apps.web.shell.requests import actor_of
 
+SHOWN = "shown"  # parameter of the list of accounts: the parameters that choose one
+
 
 def names_of(priority: MyPriority) -> dict[str, str]:
     """The parameters that choose an account."""
@@ -29,16 +31,13 @@ def names_of(priority: MyPriority) -> dict[str, str]:
 
 
 def page_url(**_kwargs: object) -> str:
-    return reverse("dashboard:my-priority")
+    return reverse("pages:my-priority")
 
 
 def address_of(priority: MyPriority, at: int | datetime | None = None, **more: str) -> str:
     """URL of the page for one account."""
     moment = {} if at is None else {"at": time_travel.moment_text(at)}
     return f"{page_url()}?{urlencode({**names_of(priority), **moment, **more})}"
-
-
-SHOWN = "shown"  # parameter of the list of accounts: the parameters that choose one
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,13 @@ from apps.priorities.selectors.rows import newest_or_none
 from apps.web.shell import time_travel
 from apps.web.shell.requests import is_htmx, private
 
-# Beside the answer, a row of two below it, beside the path, behind "More".
-Place = Literal["answer", "jobs", "path", "more"]
+# The answer's sentence about when, beside the answer, a row of two below it, beside the path, behind "More".
+Place = Literal["when", "answer", "jobs", "path", "more"]
 # What a card will take, roughly, so that nothing moves when it comes: a class of static/css/me.css.
-Height = Literal["trend", "text", "rows", "jobs", "job-sizes", "form", "search", "figure", "forecast", "small-figure"]
-MOST_ROWS = 8  # that height counts
+Height = Literal[
+    "line", "trend", "text", "rows", "jobs", "job-sizes", "form", "search", "figure", "forecast", "small-figure"
+]
+MOST_CARD_ROWS = 8  # that height counts
 NUMBERS = "numbers"  # parameter: the snapshot of the answer above the card
 
 
@@ -38,7 +40,7 @@ class MyCard:
     comes with the page; others come when they are opened, or near the window. follows_numbers: it comes again with each
     recompute. of_past: shown for a moment of the past, too. of_unmapped: also of accounts that no rule maps. is_shown:
     whether an account has the card. The functions take it and all accounts of the reader, best first. scripts: modules
-    in `static`.
+    in `static`. replaces: what the page says to old addresses, by a parameter that a removed feature read.
     """
 
     place: Place
@@ -56,6 +58,7 @@ class MyCard:
     of_unmapped: bool = False
     is_shown: Callable[[MyPriority, Sequence[MyPriority]], bool] = lambda _account, _known: True
     scripts: Sequence[str] = ()
+    replaces: Mapping[str, Words] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,11 @@ class ShownCard:
 
 @dataclass(frozen=True, slots=True)
 class ShownCards:
-    """by_place: in order."""
+    """by_place: in order. notes: of an address whose parameters a removed feature read."""
 
     by_place: Mapping[str, Sequence[ShownCard]]
     scripts: Sequence[str] = ()
+    notes: Sequence[Words] = ()
 
 
 def cards_of(
@@ -92,15 +96,18 @@ def cards_of(
     state = query.urlencode()
     by_place: dict[str, list[ShownCard]] = {place: [] for place in get_args(Place)}
     scripts: dict[str, None] = {}
+    notes: dict[Words, None] = {}
     for card in sorted(_all_cards(own), key=attrgetter("order")):
+        for name in card.replaces.keys() & request.GET.keys():
+            notes[card.replaces[name]] = None
         if not _is_of(card, priority, is_past=at is not None):
             continue
         if card.is_shown(priority, known):
-            url = reverse(f"dashboard:{card.route}", kwargs=dict(card.names))
-            n_rows = min(card.n_rows(priority, known), MOST_ROWS)
+            url = reverse(f"pages:{card.route}", kwargs=dict(card.names))
+            n_rows = min(card.n_rows(priority, known), MOST_CARD_ROWS)
             by_place[card.place].append(ShownCard(card, f"{url}?{state}", n_rows))
             scripts |= dict.fromkeys(card.scripts)
-    return ShownCards(by_place, list(scripts))
+    return ShownCards(by_place, list(scripts), list(notes))
 
 
 def _is_of(card: MyCard, priority: MyPriority, *, is_past: bool) -> bool:

@@ -18,14 +18,14 @@ from apps.explain.path import WalkStep
 from apps.pages.my_priority.account_choice import account_of_card, address_of
 from apps.pages.my_priority.cards import answer_card
 from apps.priorities.sentences import text_of
-from apps.web.account_explanation import WIDTH, balance_of, tolerance_of
 from apps.web.shell import lines, time_travel
 from apps.web.shell.presentation import Balance
 from apps.web.shell.requests import actor_of
 from apps.web.svg import bars
 from apps.web.svg.bars import Bullet
+from apps.web.texts.account_explanation import WIDTH, balance_of, tolerance_of
 
-_MOST_TYPED = 200
+_LONGEST_WHO = 200
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _comparison(request: HttpRequest, account: MyPriority, at: int | datetime | 
     """Candidates and the comparison; empty if there is no other user."""
     if account.rank is None or account.entry_uid is None:
         return {"why": None}
-    query, other = request.GET.get("who", "")[:_MOST_TYPED], request.GET.get("other", "")
+    query, other = request.GET.get("who", "")[:_LONGEST_WHO], request.GET.get("other", "")
     named: dict[str, Any] = {"policy_slug": account.policy_slug, "actor": actor_of(request), "at": at}
     hits = find_leaves(entry_uid=account.entry_uid, query=query, **named)
     if not hits and not query:

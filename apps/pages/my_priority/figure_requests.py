@@ -47,9 +47,9 @@ def _draw(request: HttpRequest, figure: MyFigure, policy: str, entry: UUID) -> F
     options = figure.read(request.GET)
     # Links of a figure: an instant opens this page at that time, a revision its comparison.
     here = urlencode({"policy": policy, "entry": str(entry)})
-    diff = reverse("dashboard:diff", kwargs={"policy": policy})
+    diff = reverse("pages:diff", kwargs={"policy": policy})
     links = MyLinks(
-        moment=f"{reverse('dashboard:my-priority')}?{here}&{DAY}={{at}}",
+        moment=f"{reverse('pages:my-priority')}?{here}&{DAY}={{at}}",
         revision=lambda number: f"{diff}?from={number - 1}&to={number}" if number > 1 else "",
     )
     account = OwnAccount(policy, entry, actor_of(request), clock.now())
@@ -58,7 +58,7 @@ def _draw(request: HttpRequest, figure: MyFigure, policy: str, entry: UUID) -> F
 
 def source_of(name: str, policy: str, entry: UUID) -> str:
     named = {"policy": policy, "entry": str(entry)}
-    return f"{reverse('dashboard:my-figure', kwargs={'figure': name})}?{urlencode(named)}"
+    return f"{reverse('pages:my-figure', kwargs={'figure': name})}?{urlencode(named)}"
 
 
 def frame_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> FigureFrame:

@@ -19,12 +19,12 @@ from apps.pages.my_priority.cards import NUMBERS, MyCard, answer_card
 from apps.pages.my_priority.figure_requests import frame_of, read_account
 from apps.pages.my_priority.trend import trend_of
 from apps.priorities.charges import list_newest_charges
-from apps.web.account_explanation import build_account_explanation
-from apps.web.charge_listing import CHARGES, unit_of
-from apps.web.claim_form import ClaimForm
-from apps.web.listing import table_of
+from apps.web.changes.claim_form import ClaimForm
+from apps.web.listings.charge_listing import CHARGES, unit_of
+from apps.web.listings.listing import table_of
 from apps.web.shell import time_travel
 from apps.web.shell.requests import actor_of
+from apps.web.texts.account_explanation import build_account_explanation
 
 _NEWEST_CHARGES = 5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.pages.my_priority import comparison_card, own_cards
+from apps.pages.my_priority import comparison_card, framed_card, own_cards
 from apps.pages.my_priority import views as my_priority
 from apps.pages.my_priority.api import comparison
 from apps.pages.my_priority.api import views as me
@@ -24,6 +24,7 @@ urlpatterns: list[URLPattern] = [
     path("me/priority/_why", comparison_card.why, name="my-priority-why"),
     path("me/priority/figures/<slug:figure>", my_priority.figure, name="my-figure"),
     path("me/priority/figures/<slug:figure>.<str:form>", my_priority.figure),
+    path("me/card/", framed_card.card, name="my-card"),
     path("me/accounts/claim/", my_priority.claim, name="claim-account"),
     path("me/accounts/withdraw/", my_priority.withdraw_claim, name="withdraw-claim"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,17 +16,18 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, status_of
 from apps.core.typed_numbers import read_whole
+from apps.explain.verdict import unknown_outlook
 from apps.mapping import claims
 from apps.pages.my_priority.account_choice import choices_of, chosen_address, chosen_of, page_url
 from apps.pages.my_priority.cards import cards_of
 from apps.pages.my_priority.facts import facts_about
 from apps.pages.my_priority.figure_requests import figure_of, read_account
 from apps.pages.my_priority.own_cards import CARDS, answer_accounts
-from apps.web.account_explanation import build_account_explanation
-from apps.web.claim_form import ClaimForm
+from apps.web.changes.claim_form import ClaimForm
 from apps.web.shell import time_travel
 from apps.web.shell.figure_frames import answer_figure
 from apps.web.shell.requests import SeeOther, actor_of, private
+from apps.web.texts.account_explanation import build_account_explanation
 
 
 def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
@@ -41,12 +43,19 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
     if at is not None and chosen.error == "no_snapshot":
         return context | {"look_back": time_travel.look_back(request, chosen.policy_slug)}
     others = [account for account in accounts if account is not chosen]
-    facts_of = facts_about(actor_of(request), clock.now(), is_past=at is not None)
-    context["story"] = build_account_explanation(chosen, others, facts_of(chosen), time_travel.moment_query(at))
     known = [account for account in accounts if not account.error]
     cards = cards_of(request, CARDS, chosen, known, at)
+    facts = facts_about(actor_of(request), clock.now(), is_past=at is not None)(chosen)
+    if cards.by_place["when"]:  # it comes later
+        facts = replace(facts, outlook=unknown_outlook)
+    context["story"] = build_account_explanation(chosen, others, facts, time_travel.moment_query(at))
     choices = choices_of(accounts, chosen)
-    return context | {"cards": cards.by_place, "card_scripts": cards.scripts, "choices": choices}
+    return context | {
+        "cards": cards.by_place,
+        "card_scripts": cards.scripts,
+        "card_notes": cards.notes,
+        "choices": choices,
+    }
 
 
 def _claimable(request: HttpRequest) -> dict[str, Any]:

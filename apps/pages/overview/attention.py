@@ -30,16 +30,18 @@ from apps.priorities.request_evidence import get_request_evidence
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.selectors.visible_snapshot import list_local_only
+from apps.priorities.sentences import numbers
 from apps.runs.models import Run
 from apps.usage import selectors as usage
 from apps.usage.quality import findings as quality
-from apps.web import conditions
-from apps.web.links import review_url
-from apps.web.request_texts import request_title
+from apps.web.changes.change_titles import titles_of
+from apps.web.links.addresses import review_url
 from apps.web.shell import lines, presentation
+from apps.web.texts import conditions
+from apps.web.texts.request_texts import request_title
 
 _RECENT = timedelta(days=7)
-MOST_EACH = 3
+MOST_OF_ATTENTION = 3
 # Conditions of fetched documents that are shown to everyone who sees the entry.
 _OUTDATED = {
     Condition.STALE: gettext_lazy("%(name)s: the data of %(issuer)s is stale"),
@@ -106,7 +108,7 @@ def list_attention_items(
 ) -> list[AttentionItem]:
     """All matters except requests; those of kind ENDS are dates, which another card lists."""
     items = [
-        *_reviews(inbox),
+        *_reviews(inbox, at, actor),
         *_claims(view, at, actor),
         *_failed(at, actor),
         *_unmapped(overview, actor),
@@ -125,16 +127,16 @@ def list_kinds(items: Sequence[AttentionItem], inbox: Inbox, actor: Actor) -> li
     for item in items:
         if item.kind != ENDS:
             by_kind.setdefault(item.kind, []).append(item)
-    inbox_url = reverse("dashboard:inbox")
+    inbox_url = reverse("pages:inbox")
     kinds = []
     if inbox.requests:
-        asked = [_asked(each, actor) for each in inbox.requests[:MOST_EACH]]
+        asked = [_asked(each, actor) for each in inbox.requests[:MOST_OF_ATTENTION]]
         kinds.append(AttentionKind("requests", str(_TITLES["requests"]), (), len(inbox.requests), inbox_url, asked))
     for kind, same in by_kind.items():
         if same:
             n = len(inbox.reviews) if kind == "reviews" else sum(not item.is_done for item in same)
             url = inbox_url if kind == "reviews" else ""
-            listed = same if kind == SETUP else same[:MOST_EACH]
+            listed = same if kind == SETUP else same[:MOST_OF_ATTENTION]
             kinds.append(AttentionKind(kind, str(_TITLES.get(kind, kind)), listed, n, url))
     return kinds
 
@@ -147,7 +149,7 @@ def list_setup_steps(
     begin_url: where a first policy is made, which divides the shares and maps accounts.
     """
     tree, mappings = (
-        (reverse("dashboard:policy", args=[policy.slug]), reverse("dashboard:mappings", args=[policy.slug]))
+        (reverse("pages:policy", args=[policy.slug]), reverse("pages:mappings", args=[policy.slug]))
         if policy
         else (begin_url, begin_url)
     )
@@ -157,7 +159,7 @@ def list_setup_steps(
             "database-import",
             _("Connect a usage source"),
             _("Its job records say who ran what."),
-            reverse("dashboard:sources"),
+            reverse("pages:sources"),
             is_done=has_sources,
         ),
         setup_step(
@@ -196,27 +198,32 @@ def list_ends(items: Sequence[AttentionItem]) -> list[AttentionItem]:
 def _asked(change_set: ChangeSet, actor: Actor) -> AskedItem:
     evidence = get_request_evidence(change_set, actor=actor, with_ranks=False)
     entry = evidence.entry
-    shares = presentation.change_shares(entry.target if entry else None, evidence.target_after)
+    shares = numbers.change_shares(entry.target if entry else None, evidence.target_after)
     return AskedItem(
         change_set=change_set,
         title=request_title(evidence, entry.name if entry else _("an entry that is archived")),
         target=shares.before if entry else "",
         target_after=shares.after if evidence.target_after is not None else "",
-        used=presentation.percent(entry.actual, shares.decimals) if entry else "",
+        used=numbers.percent(entry.actual, shares.decimals) if entry else "",
         problem=evidence.problem,
     )
 
 
-def _reviews(inbox: Inbox) -> Iterator[AttentionItem]:
-    for change_set in inbox.reviews[:MOST_EACH]:
+def _reviews(inbox: Inbox, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
+    reviews = inbox.reviews[:MOST_OF_ATTENTION]
+    titles = titles_of(reviews, actor=actor, at=at) if reviews else {}
+    for change_set in reviews:
+        title = titles[change_set.pk]
         n = len(change_set.operations)
         text = ngettext("%(policy)s: %(n)s edit, %(author)s", "%(policy)s: %(n)s edits, %(author)s", n)
         text %= {"policy": change_set.policy.name, "n": n, "author": display_name(change_set.author_name)}
+        if title.reason:
+            text = f"{text}: “{title.reason}”"
         yield AttentionItem(
             "reviews",
             "review",
             "git-pull-request",
-            presentation.title_of(change_set),
+            title.text,
             text,
             review_url(change_set.pk),
             _("Review"),
@@ -233,7 +240,7 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionI
         return
     n, first = len(claims), claims[0]
     entry = load_rule_set(view.policy, view.tree).on(view.tree).resolve(key_of(first.accounts[0])).entry
-    url = reverse("dashboard:members", kwargs={"policy": view.policy.slug, "uid": view.tree.uuid(max(entry, 0))})
+    url = reverse("pages:members", kwargs={"policy": view.policy.slug, "uid": view.tree.uuid(max(entry, 0))})
     title = ngettext("%(n)s account claim", "%(n)s account claims", n) % {"n": n}
     text = _("%(account)s, by %(who)s") % {
         "who": first.claim.user,
@@ -245,13 +252,13 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionI
 def _peer_items(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     """Other sites: local-only fallbacks, peers without contact, and blocked peers."""
     fallen = list_local_only(view)
-    for each in fallen[:MOST_EACH]:
+    for each in fallen[:MOST_OF_ATTENTION]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
         yield AttentionItem("sites", "local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
     reported = {each.uid for each in fallen}
     place = MountablePolicy(view.policy, at, actor)
     outdated = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
-    yield from [item for item in outdated if item][:MOST_EACH]
+    yield from [item for item in outdated if item][:MOST_OF_ATTENTION]
 
 
 def _remotes(view: PolicyView) -> list[Mount | Subscription]:
@@ -270,7 +277,7 @@ def _outdated(
     name, kind = view.tree.name[i], "mount" if isinstance(remote, Mount) else "subscription"
     url = lines.entry_url(view.policy.slug, remote.entry_uid, name)
     if place.decides(remote.entry_uid):
-        url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
+        url = reverse(f"pages:federation-{kind}", args=[remote.pk])
     title = _OUTDATED[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
     age_s = age_of(remote, at)
     age = _("No contact yet.")
@@ -289,7 +296,7 @@ def _failed(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     for usage_import in usage.list_imports(actor=actor, limit=20):
         if usage_import.run.state == Run.State.FAILED and usage_import.created_at >= at - _RECENT:
             title = _("Import of %(file)s failed") % {"file": usage_import.file_name}
-            url = reverse("dashboard:import", kwargs={"import_id": usage_import.pk})
+            url = reverse("pages:import", kwargs={"import_id": usage_import.pk})
             yield AttentionItem(
                 "data", "import_failed", "alert-octagon", title, usage_import.run.error[:200], url, _("Why"), "bad"
             )
@@ -300,8 +307,8 @@ def _unmapped(overview: Overview, actor: Actor) -> Iterator[AttentionItem]:
         return
     n = overview.n_unmapped
     title = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n)
-    url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
-    title, text = title % {"n": presentation.count(n)}, unmapped_text(overview)
+    url = reverse("pages:mappings", kwargs={"policy": overview.policy_slug})
+    title, text = title % {"n": numbers.count(n)}, unmapped_text(overview)
     yield AttentionItem("data", "unmapped", "user-question", title, text, url, _("Decide"), "warn")
 
 
@@ -314,23 +321,23 @@ def _held(actor: Actor) -> Iterator[AttentionItem]:
         text = _(
             "Two sources reported the same hours of a site. The later report is held until an administrator decides."
         )
-        yield AttentionItem("data", "held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
+        yield AttentionItem("data", "held", "stack-2", title, text, reverse("pages:overlaps"), _("Decide"), "warn")
 
 
 def _ending_items(inbox: Inbox) -> Iterator[AttentionItem]:
     """Shares, boosts and roles of the inbox that end soon."""
-    for shares in inbox.shares[:MOST_EACH]:
+    for shares in inbox.shares[:MOST_OF_ATTENTION]:
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
         title = _("Boost of %(name)s") if is_boost(shares.dates) else _("Shares of %(name)s")
         title %= {"name": shares.name}
         yield AttentionItem(ENDS, "shares_end", "clock", title, shares.path, url, _("View"), day=shares.dates.ends_on)
-    for ending in inbox.grants[:MOST_EACH]:
+    for ending in inbox.grants[:MOST_OF_ATTENTION]:
         grant = ending.line.grant
         who = _("You") if ending.line.is_own else name_of(grant)
         is_over = ending.line.state is GrantState.EXPIRED
         text = _("%(entry)s, expired") if is_over else _("%(entry)s")
         text %= {"entry": ending.line.entry_name}
-        url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
+        url = reverse("pages:access", kwargs={"policy": ending.policy.slug})
         title = _("%(who)s: %(role)s") % {"who": who, "role": grant.get_role_display()}
         day = grant.expires_at.date() if grant.expires_at else None
         yield AttentionItem(ENDS, "role_ends", "key", title, text, url, _("View"), day=day)

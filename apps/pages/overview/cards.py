@@ -33,7 +33,7 @@ DERIVED_STATE = (
 logger = logging.getLogger(__name__)
 
 KEPT_FOR = timedelta(minutes=15)  # longest age of the last good content, shown to the same user only
-_MOST_KEPT = 1_000
+_MOST_KEPT_CARDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _LastGood:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: LRUCache[tuple[Any, ...], tuple[datetime, str]] = LRUCache(_MOST_KEPT)
+        self._known: LRUCache[tuple[Any, ...], tuple[datetime, str]] = LRUCache(_MOST_KEPT_CARDS)
 
     def keep(self, key: tuple[Any, ...], at: datetime, inside: str) -> None:
         with self._lock:

@@ -15,12 +15,13 @@ from apps.priorities.projections import Projection
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.overview import largest_user_below
 from apps.priorities.selectors.rows import EntryRow, PolicyView
+from apps.priorities.sentences import numbers
 from apps.series.convergence.recent_days import EntryDays, RecentDays
-from apps.web.day_on_target import day_on_target
 from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
 from apps.web.shell.presentation import KeyedText, short_day
 from apps.web.svg.bars import State
+from apps.web.texts.day_on_target import day_on_target
 
 _DEMAND_DAYS = 14
 _MOST_OF_IT = 0.5  # part of an entry's usage from which one user explains it
@@ -79,16 +80,16 @@ class ChildFacts:
     def _why(self, entry: EntryRow, state: State) -> KeyedText:
         days = self.days.by_uid.get(entry.uid)
         if state is State.OVER:
-            return self._why_over(entry) or _since(days, state)
+            return self._why_over(entry)
         if state is State.UNDER:
-            return self._why_under(entry, days) or _since(days, state)
+            return self._why_under(entry, days)
         return _why_idle(days) if state is State.IDLE else NOTHING
 
     def _why_over(self, entry: EntryRow) -> KeyedText:
         i = self.view.tree.index_of_uid(entry.uid)
         largest = largest_user_below(self.view, i) if i is not None and entry.n_children else None
         if largest is not None and largest.part >= _MOST_OF_IT:
-            words = {"name": largest.name, "part": presentation.percent(largest.part, 0)}
+            words = {"name": largest.name, "part": numbers.percent(largest.part, 0)}
             return KeyedText("one_user", _("One user, %(name)s, ran %(part)s of it.") % words)
         return self._what_is_left(entry)
 
@@ -119,19 +120,19 @@ class ChildFacts:
             return NOTHING
         change = days.change_that_put_it_off
         if change is not None and change.after > change.before:
-            shares = presentation.change_shares(change.before, change.after)
+            shares = numbers.change_shares(change.before, change.after)
             words = {"before": shares.before, "after": shares.after, "day": short_day(change.on)}
             text = _("Its target rose from %(before)s to %(after)s on %(day)s.")
             return KeyedText("target_raised", text % words)
         n, of = days.count_without_waiting(_DEMAND_DAYS)
         if n and n == of:
             text = ngettext("None of its jobs waited in the last day.", "None of its jobs waited in %(n)s days.", n)
-            return KeyedText("nothing_waited", text % {"n": presentation.count(n)})
+            return KeyedText("nothing_waited", text % {"n": numbers.count(n)})
         if n * 2 > of:
-            words = {"n": presentation.count(n), "of": presentation.count(of)}
+            words = {"n": numbers.count(n), "of": numbers.count(of)}
             text = ngettext(
-                "None of its jobs waited on %(n)s of the last %(of)s days.",
-                "None of its jobs waited on %(n)s of the last %(of)s days.",
+                "It asked for less: no job waited on %(n)s of %(of)s days.",
+                "It asked for less: no job waited on %(n)s of %(of)s days.",
                 n,
             )
             return KeyedText("nothing_waited", text % words)
@@ -167,7 +168,7 @@ def _since(days: EntryDays | None, state: State) -> KeyedText:
             if state is State.OVER
             else ngettext("Under target for at least %(n)s day.", "Under target for at least %(n)s days.", n)
         )
-        return KeyedText("off_since", text % {"n": presentation.count(n)})
+        return KeyedText("off_since", text % {"n": numbers.count(n)})
     text = _("Over target since %(day)s.") if state is State.OVER else _("Under target since %(day)s.")
     return KeyedText("off_since", text % {"day": short_day(off.since)})
 
@@ -180,4 +181,4 @@ def _why_idle(days: EntryDays | None) -> KeyedText:
         return KeyedText("no_jobs", _("No jobs since %(day)s.") % {"day": short_day(last)})
     n = len(days.on)
     text = ngettext("No jobs in the last %(n)s day.", "No jobs in the last %(n)s days.", n)
-    return KeyedText("no_jobs", text % {"n": presentation.count(n)})
+    return KeyedText("no_jobs", text % {"n": numbers.count(n)})

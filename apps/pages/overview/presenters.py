@@ -29,20 +29,22 @@ from apps.priorities.projections import Projection, projections_of
 from apps.priorities.selectors import Freshness, Overview, freshness
 from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.series.convergence.recent_days import RecentDays
-from apps.series.daily_series import SeriesState, site_zone
+from apps.priorities.sentences import numbers
+from apps.series.convergence.recent_days import RecentDays, hours_of_children
+from apps.series.daily_series import SeriesState
+from apps.series.days import site_zone
 from apps.series.stored_series import load_children, series_state
 from apps.series.visible_days import as_visible
-from apps.web.account_explanation import AccountExplanation, build_account_explanation
 from apps.web.figures import Figure
-from apps.web.figures.deviation import DeviationDay, deviation_figure
-from apps.web.links import group_url
-from apps.web.on_target_count import idle_text
-from apps.web.shell import lines, presentation
+from apps.web.figures.deviation import DeviationDay, deviation_figure, is_line
+from apps.web.links.addresses import group_url
+from apps.web.shell import lines
 from apps.web.shell.figure_frames import framed
 from apps.web.shell.lines import Line
 from apps.web.shell.requests import actor_of
 from apps.web.svg import bars
+from apps.web.texts.account_explanation import AccountExplanation, build_account_explanation
+from apps.web.texts.without_demand import idle_text
 
 SHOWN = 12
 LATER = "deviation"  # the card that follows the page when it comes near the window
@@ -186,15 +188,25 @@ class HomeData:
 
     @cached_property
     def deviation(self) -> list[DeviationDay]:
-        """Share-weighted |actual − target| by day, over entries whose numbers the actor may see."""
-        series, counts = self.days.series, self.days.counts
-        actual = convergence.actual_share(series.decayed, series.peers_decayed)
-        mean, there = convergence.mean_deviation(actual, series.target, counts)
-        n_compared = counts.sum(axis=0)
-        return [
-            DeviationDay(on, float(mean[at]) if there[at] else None, int(series.days.revision[at]), int(n_compared[at]))
-            for at, on in enumerate(series.days.on)
-        ]
+        """Share-weighted |actual − target| by day, over entries whose numbers the actor may see; by hour while too few
+        days make a line.
+        """
+        days = _deviation_by_step(self.days)
+        if is_line(days) or self.state.hours_through_at is None:
+            return days
+        hours = _deviation_by_step(hours_of_children(self.view, self.at))
+        return hours if is_line(hours) else days
+
+
+def _deviation_by_step(recent: RecentDays) -> list[DeviationDay]:
+    series, counts = recent.series, recent.counts
+    actual = convergence.actual_share(series.decayed, series.peers_decayed)
+    mean, there = convergence.mean_deviation(actual, series.target, counts)
+    n_compared = counts.sum(axis=0)
+    return [
+        DeviationDay(on, float(mean[at]) if there[at] else None, int(series.days.revision[at]), int(n_compared[at]))
+        for at, on in enumerate(series.days.on)
+    ]
 
 
 def cards_of(data: HomeData) -> dict[str, Card]:
@@ -202,10 +214,10 @@ def cards_of(data: HomeData) -> dict[str, Card]:
     made = (
         ("verdict", _("Verdict"), _verdict, "card verdict"),
         ("children", _("Shares"), _children, "card"),
-        ("deviation", _("Deviation, last 30 days"), _deviation, ""),
+        ("deviation", _("Deviation"), _deviation, ""),
         ("recent", _("Changes"), _recent, "card"),
         ("attention", _("Needs attention"), _attention, "card"),
-        ("ends", _("Ends soon"), _ends, "card"),
+        ("ends", _("Ends soon"), lambda data: {"ends": list_ends(data.attention_items)}, "card"),
         ("pins", _("Pinned"), _pins, "card"),
         ("mine", _("Your own jobs"), _mine, "card"),
     )
@@ -214,7 +226,7 @@ def cards_of(data: HomeData) -> dict[str, Card]:
             name=name,
             title=title,
             template=f"pages/overview/_{name}.html",
-            url=reverse(f"dashboard:overview-{name}") + data.query,
+            url=reverse(f"pages:overview-{name}") + data.query,
             build=partial(build, data),
             css=css,
             is_wrapper=name == LATER,
@@ -232,9 +244,9 @@ class LaterPart:
 
 
 def children_by_day(data: HomeData) -> LaterPart:
-    """The children of the level day by day, as on convergence."""
-    url = reverse("dashboard:convergence-latest", kwargs={"policy": data.policy_slug})
-    return LaterPart(_("Last 30 days and what comes"), f"{url}?level={data.view.tree.uuid(data.at)}")
+    """The fair line of the level, as on convergence."""
+    url = reverse("pages:convergence-latest", kwargs={"policy": data.policy_slug})
+    return LaterPart(_("Fair line"), f"{url}?level={data.view.tree.uuid(data.at)}")
 
 
 def _verdict(data: HomeData) -> Mapping[str, Any]:
@@ -242,15 +254,15 @@ def _verdict(data: HomeData) -> Mapping[str, Any]:
     return {
         "overview": overview,
         "choices": data.choices,
-        "verdict": verdict.verdict(drawn, overview),
-        "on_target": verdict.on_target(drawn),
+        "verdict": verdict.verdict(overview.facts, overview),
+        "on_target": overview.facts.count,
         "whole": verdict.whole_text(overview),
         "furthest": verdict.furthest(drawn, overview),
         "unmapped": unmapped_text(overview),
-        "idle": idle_text(verdict.on_target(drawn)),
+        "idle": idle_text(overview.facts.count),
         "next": verdict.on_target_next(data.shown, data.projections),
         "longest": verdict.off_longest(drawn, data.days),
-        "deviation": verdict.deviation_now(drawn),
+        "deviation": verdict.deviation_now(overview.facts),
         "figures": verdict.figures_of(data.view, data.at, at=data.now, actor=data.actor) if data.at else [],
         "n_to_decide": data.inbox.n_waiting,
         "is_admin": data.actor.is_admin,
@@ -278,14 +290,12 @@ def _children(data: HomeData) -> Mapping[str, Any]:
         "against_target": data.against_target,
         "scale": "" if data.against_target else _scale(overview),
         "n_rest": overview.n_children - len(data.shown),
-        "rest_target": presentation.percent(sum(line.entry.target or 0.0 for line in rest)),
-        "divide_url": group_url(data.policy_slug, overview.entry.uid) if _divides(data) else "",
+        "rest_target": numbers.percent(sum(line.entry.target or 0.0 for line in rest)),
+        "divide_url": group_url(data.policy_slug, overview.entry.uid)
+        if data.view.visibility.may_divide(data.at)
+        else "",
         "convergence_url": convergence_url(data),
     }
-
-
-def _divides(data: HomeData) -> bool:
-    return data.view.visibility.may_divide(data.at)
 
 
 def _scale(overview: Overview) -> str:
@@ -293,24 +303,24 @@ def _scale(overview: Overview) -> str:
     scales = lines.sibling_scales(
         overview.children, of=lines.OF_PARENT, tolerance=lines.tolerance_of(overview.settings)
     )
-    return presentation.percent(next(iter(scales.values()), None), 0)
+    return numbers.percent(next(iter(scales.values()), None), 0)
 
 
 def convergence_url(data: HomeData) -> str:
     """Address of the level's convergence."""
-    url = reverse("dashboard:convergence", kwargs={"policy": data.policy_slug})
+    url = reverse("pages:convergence", kwargs={"policy": data.policy_slug})
     return f"{url}?level={data.view.tree.uuid(data.at)}" if data.at else url
 
 
 def _deviation(data: HomeData) -> Mapping[str, Any] | None:
     if not data.overview.children:
         return None
-    source = reverse("dashboard:overview-figure") + data.query
+    source = reverse("pages:overview-figure") + data.query
     return {"frame": framed(data.request, source, lambda: draw_deviation(data))}
 
 
 def draw_deviation(data: HomeData) -> Figure:
-    diff = reverse("dashboard:diff", kwargs={"policy": data.policy_slug})
+    diff = reverse("pages:diff", kwargs={"policy": data.policy_slug})
     return deviation_figure(
         data.deviation,
         policy=data.policy_slug,
@@ -335,9 +345,9 @@ def _recent(data: HomeData) -> Mapping[str, Any] | None:
         return None
     if data.at:
         uid = data.view.tree.uuid(data.at)
-        url = reverse("dashboard:entry-history", kwargs={"policy": data.policy_slug, "uid": uid})
+        url = reverse("pages:entry-history", kwargs={"policy": data.policy_slug, "uid": uid})
     else:
-        url = reverse("dashboard:history", kwargs={"policy": data.policy_slug})
+        url = reverse("pages:history", kwargs={"policy": data.policy_slug})
     return {"overview": data.overview, "history_url": url}
 
 
@@ -346,14 +356,10 @@ def _attention(data: HomeData) -> Mapping[str, Any]:
     return {
         "kinds": kinds,
         "n": sum(kind.n for kind in kinds),
-        "decide_url": reverse("dashboard:overview-decide") + data.query,
+        "decide_url": reverse("pages:overview-decide") + data.query,
         "refusal": data.refusal,
         "refused_text": data.refused_text,
     }
-
-
-def _ends(data: HomeData) -> Mapping[str, Any]:
-    return {"ends": list_ends(data.attention_items)}
 
 
 def _pins(data: HomeData) -> Mapping[str, Any] | None:
@@ -363,7 +369,7 @@ def _pins(data: HomeData) -> Mapping[str, Any] | None:
         tolerance = lines.tolerance_of(view.settings)
         line = lines.draw_lines([row], lines.LineContext(policy_slug=view.policy.slug, tolerance=tolerance))[0]
         drawn.append({"line": line, "policy": view.policy, "path": row.path})
-    return {"pins": drawn, "next": reverse("dashboard:overview") + data.query} if drawn else None
+    return {"pins": drawn, "next": reverse("pages:overview") + data.query} if drawn else None
 
 
 def _mine(data: HomeData) -> Mapping[str, Any] | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 
 from apps.priorities.selectors import Overview
-from apps.web.decay_phrases import decay_phrase
 from apps.web.shell import presentation
+from apps.web.texts.decay_phrases import decay_phrase
 
 
 def unmapped_text(overview: Overview) -> str:

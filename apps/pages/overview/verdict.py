@@ -12,15 +12,17 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.core.plugins import plugins
+from apps.engine.target_state import Side
+from apps.priorities.level_facts import LevelFacts
 from apps.priorities.projections import Projection
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.sentences import numbers
 from apps.series.convergence.recent_days import RecentDays
-from apps.web.day_on_target import day_on_target
-from apps.web.on_target_count import OnTargetCount
 from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
 from apps.web.svg.bars import State
+from apps.web.texts.day_on_target import day_on_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,75 +65,74 @@ def off_target(drawn: Sequence[Line]) -> list[Line]:
     return [line for line in compared(drawn) if line.balance and line.balance.is_off_target]
 
 
-def on_target(drawn: Sequence[Line]) -> OnTargetCount:
-    """How many of the compared entries are on target, and how many have no demand."""
-    return OnTargetCount.of([line.balance.state.value for line in drawn if line.balance])
-
-
-def verdict(drawn: Sequence[Line], overview: Overview) -> str:
-    """Sentence such as 26 of 28 top-level entries are on target, or 3 of 4 groups in climate are off target."""
-    rows = compared(drawn)
-    if not rows:
+def verdict(facts: LevelFacts, overview: Overview) -> str:
+    """Sentence such as 26 of 28 top-level groups are on target, or 3 of 4 groups in climate are off target."""
+    good, n = facts.count.n_on, facts.count.n_all
+    if not n:
         if overview.n_children:
             return _("No usage yet: nothing to compare")
         return _("%(name)s has no entries yet") % {"name": overview.entry.name}
-    found = on_target(drawn)
-    good, n = found.n_on, found.n_all
     if n == 1:
-        return _verdict_of_one(rows[0], overview)
+        return _verdict_of_one(facts, overview)
     if overview.entry.parent_uid is not None:
-        return _verdict_of_group(found, rows, overview)
-    words = {"good": presentation.count(good), "all": presentation.count(n)}
+        return _verdict_of_group(facts, overview)
+    words = {"good": numbers.count(good), "all": numbers.count(n), "what": kinds_of(facts)}
     if overview.n_hidden:
         text = ngettext(
-            "%(good)s of the %(all)s top-level entries you see is on target",
-            "%(good)s of the %(all)s top-level entries you see are on target",
+            "%(good)s of the %(all)s top-level %(what)s you see is on target",
+            "%(good)s of the %(all)s top-level %(what)s you see are on target",
             good,
         )
     else:
         text = ngettext(
-            "%(good)s of %(all)s top-level entries is on target",
-            "%(good)s of %(all)s top-level entries are on target",
+            "%(good)s of %(all)s top-level %(what)s is on target",
+            "%(good)s of %(all)s top-level %(what)s are on target",
             good,
         )
     return text % words
 
 
-def _verdict_of_one(line: Line, overview: Overview) -> str:
+def kinds_of(facts: LevelFacts) -> str:
+    """What the compared entries of a level are called: groups, users, or both."""
+    n_users = facts.n_users
+    return _("users") if n_users == facts.count.n_all else _("groups and users") if n_users else _("groups")
+
+
+def _verdict_of_one(facts: LevelFacts, overview: Overview) -> str:
     """The only compared entry of a level, with the group's name below the root."""
-    state = State.NO_DATA if line.balance is None else line.balance.state
-    words = {"only": line.entry.name, "name": overview.entry.name}
+    (only,) = facts.compared
+    state = facts.states[facts.entries.index(only)]
+    words = {"only": facts.view.tree.name[only], "name": overview.entry.name}
     if overview.entry.parent_uid is None:
-        texts = {State.ON: _("%(only)s is on target"), State.IDLE: _("%(only)s has no demand")}
+        texts = {"on": _("%(only)s is on target"), "idle": _("%(only)s has no demand")}
         return texts.get(state, _("%(only)s is off target")) % words
-    texts = {State.ON: _("%(only)s in %(name)s is on target"), State.IDLE: _("%(only)s in %(name)s has no demand")}
+    texts = {"on": _("%(only)s in %(name)s is on target"), "idle": _("%(only)s in %(name)s has no demand")}
     return texts.get(state, _("%(only)s in %(name)s is off target")) % words
 
 
-def _verdict_of_group(found: OnTargetCount, rows: Sequence[Line], overview: Overview) -> str:
-    n_off = found.n_off
-    users = sum(line.entry.kind == "user" for line in rows)
+def _verdict_of_group(facts: LevelFacts, overview: Overview) -> str:
+    count = facts.count
     words = {
-        "n": presentation.count(n_off),
-        "all": presentation.count(len(rows)),
-        "what": _("users") if users == len(rows) else _("entries") if users else _("groups"),
+        "n": numbers.count(count.n_off),
+        "all": numbers.count(count.n_all),
+        "what": kinds_of(facts),
         "name": overview.entry.name,
     }
-    if n_off == len(rows):
+    if count.n_off == count.n_all:
         text = _("All %(all)s %(what)s in %(name)s are off target")
-    elif not n_off:
+    elif not count.n_off:
         text = (
             _("No %(what)s in %(name)s have demand")
-            if not found.n_on
+            if not count.n_on
             else _("All %(what)s in %(name)s with demand are on target")
-            if found.n_idle
+            if count.n_idle
             else _("All %(all)s %(what)s in %(name)s are on target")
         )
     else:
         text = ngettext(
             "%(n)s of %(all)s %(what)s in %(name)s is off target",
             "%(n)s of %(all)s %(what)s in %(name)s are off target",
-            n_off,
+            count.n_off,
         )
     return text % words
 
@@ -168,15 +169,16 @@ def whole_text(overview: Overview) -> str:
 
 
 def furthest(drawn: Sequence[Line], overview: Overview) -> dict[str, Furthest | None]:
-    """The entries furthest over and furthest under their target, by "over" and "under"."""
-    furthest_by_state: dict[str, Furthest | None] = {}
-    for state in (State.OVER, State.UNDER):
-        these = [line for line in compared(drawn) if line.balance and line.balance.state is state]
-        line = max(these, key=distance, default=None)
+    """The entries of the whole level furthest over and furthest under their target, by "over" and "under"."""
+    facts, line_of = overview.facts, {line.entry.uid: line for line in drawn}
+    sides: tuple[Side, Side] = ("over", "under")
+    by_side: dict[str, Furthest | None] = {}
+    for side in sides:
+        line = next((line_of[facts.view.tree.uuid(i)] for i in facts.off_target(side)[:1]), None)
         requested = 0.0 if line is None else overview.asked_core_s.get(line.entry.uid, 0.0)
         hours = presentation.core_hours(requested) if requested else ""
-        furthest_by_state[state.value] = None if line is None else Furthest(line, hours)
-    return furthest_by_state
+        by_side[side] = None if line is None else Furthest(line, hours)
+    return by_side
 
 
 def off_longest(drawn: Sequence[Line], days: RecentDays) -> Named | None:
@@ -196,7 +198,7 @@ def off_longest(drawn: Sequence[Line], days: RecentDays) -> Named | None:
         text = ngettext("at least %(n)s day", "at least %(n)s days", n)
     else:
         text = ngettext("%(n)s day", "%(n)s days", n)
-    return Named(line, text % {"n": presentation.count(n)})
+    return Named(line, text % {"n": numbers.count(n)})
 
 
 def on_target_next(drawn: Sequence[Line], projections: Mapping[UUID, Projection]) -> Named | None:
@@ -216,10 +218,7 @@ def distance(line: Line) -> float:
     return abs((line.entry.actual or 0.0) - (line.entry.target or 0.0))
 
 
-def deviation_now(drawn: Sequence[Line]) -> str:
+def deviation_now(facts: LevelFacts) -> str:
     """Share-weighted mean deviation of the compared entries, in points; "" without any."""
-    rows = compared(drawn)
-    weight = sum(line.entry.target or 0.0 for line in rows)
-    if not weight:
-        return ""
-    return presentation.points(sum((line.entry.target or 0.0) * distance(line) for line in rows) / weight)
+    mean = facts.mean_deviation
+    return "" if mean is None else numbers.points(mean)

@@ -5,7 +5,8 @@ fail one by one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -34,6 +35,7 @@ from apps.priorities.selectors import freshness
 from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure
 from apps.web.shell.navigation import current_policy_slug
+from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 from apps.web.templatetags.plugin_parts import page_links
 
@@ -41,7 +43,7 @@ _MOST_LATE = 2
 
 
 def page_url(**_kwargs: Any) -> str:
-    return reverse("dashboard:overview")
+    return reverse("pages:overview")
 
 
 @require_safe
@@ -56,7 +58,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             )
         return render(request, "pages/overview/empty.html", context)
     if not holds_a_role(at=clock.now(), actor=actor):
-        return redirect("dashboard:my-priority")
+        return redirect("pages:my-priority")
     return _show(request, _data(request, slug))
 
 
@@ -83,7 +85,8 @@ def _late_sentences(data: HomeData) -> list[str]:
     if priorities.at is None:
         return []
     late = [source for source in sources if source.state != "ok"]
-    sentences = [] if priorities.state == "ok" else [_("Priorities are from %(at)s.") % {"at": _time(priorities.at)}]
+    computed = presentation.clock_time(priorities.at, clock.now())
+    sentences = [] if priorities.state == "ok" else [_("Priorities are from %(at)s.") % {"at": computed}]
     for source in late[:_MOST_LATE]:
         words = {"source": source.label, "age": "" if source.age_s is None else presentation.age(source.age_s)}
         text = _("%(source)s has not reported for %(age)s.") if words["age"] else _("%(source)s has never reported.")
@@ -92,10 +95,6 @@ def _late_sentences(data: HomeData) -> list[str]:
     if n > 0:
         sentences.append(ngettext("%(n)s more source is late.", "%(n)s more sources are late.", n) % {"n": n})
     return sentences
-
-
-def _time(at: datetime) -> str:
-    return presentation.clock_time(at, clock.now())
 
 
 def _policy_slug(request: HttpRequest) -> str | None:
@@ -167,12 +166,13 @@ def decide(request: HttpRequest) -> HttpResponse:
     except (Invalid, Conflict, Stale) as error:
         data = _data(request, slug, refusal=error.message, refused_text=text)
         return _show(request, data, status=status_of(error))
-    n = len(answered)
     if step == "grant":
-        notice = ngettext("%(n)s request granted.", "%(n)s requests granted.", n)
+        revisions = sorted((each.revision for each in answered), key=attrgetter("policy_id", "number"))
+        for _policy_id, published in groupby(revisions, key=attrgetter("policy_id")):
+            add_published_message(request, *published)
     else:
-        notice = ngettext("%(n)s request declined.", "%(n)s requests declined.", n)
-    messages.success(request, notice % {"n": n})
+        n = len(answered)
+        messages.success(request, ngettext("%(n)s request declined.", "%(n)s requests declined.", n) % {"n": n})
     return SeeOther(page_url() + _data(request, slug).query)
 
 

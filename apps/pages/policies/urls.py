@@ -7,7 +7,7 @@ from django.urls import URLPattern, path
 from apps.pages.policies.api import documents
 from apps.pages.policies.api import views as policies
 from apps.pages.policies.files import views as policy_files
-from apps.web import removal
+from apps.web.changes import removal
 from apps.web.rest import removal as removal_api
 
 _POLICY = "policies/<slug:policy>"

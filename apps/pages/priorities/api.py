@@ -1,6 +1,6 @@
 """Priorities, snapshots and recomputes. Look-ups here serve sessions and `self:read` tokens: visible entries only.
 
-Tokens with `priorities:read` are served by `apps.web.lookup` without the framework; both give the same answers.
+Tokens with `priorities:read` are served by `apps.web.middleware.lookup` without the framework, with the same answers.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.tree_changes import PRIORITY_COLUMNS, priority_rows
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.visible_entries import newest_for
+from apps.web import bounds
 from apps.web.rest import answers
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
-from apps.web.rest.body_limits import MOST_ACCOUNTS
+from apps.web.rest.body_limits import MOST_LOOKUP_ACCOUNTS
 from apps.web.rest.cursors import CursorSerializer, read_cursor
 from apps.web.rest.inputs import InstantField, read_body, read_query
 from apps.web.rest.priority_fields import AlgorithmField, PrioritySerializer
+from apps.web.rest.records import keeps_old_names
 from apps.web.rest.runs import AskedRunSerializer
 from apps.web.rest.shapes import (
     TABLE_ANSWERS,
@@ -67,7 +69,7 @@ _ACCOUNTS_SCHEMA = {
     "properties": {
         "accounts": {
             "type": "array",
-            "maxItems": MOST_ACCOUNTS,
+            "maxItems": MOST_LOOKUP_ACCOUNTS,
             "items": {
                 "oneOf": [
                     {"type": "string", "maxLength": 1024},
@@ -132,7 +134,7 @@ class BulkPriorityView(APIView):
 
 class AllPrioritiesFilterSerializer(serializers.Serializer[Any]):
     since = serializers.IntegerField(
-        min_value=0, max_value=2**63 - 1, required=False, help_text="Number of a snapshot that you have"
+        min_value=0, max_value=bounds.ROW, required=False, help_text="Number of a snapshot that you have"
     )
     format = TableFormatField()
 
@@ -167,13 +169,14 @@ class _PriorityTableSerializer(serializers.Serializer[Any]):
     format = TableFormatField()
 
 
+@keeps_old_names
 class SnapshotSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     revision = serializers.IntegerField(source="revision_number")
     as_of = UtcTimeField()
     computed_at = UtcTimeField()
     duration_s = serializers.FloatField()
-    ranked = serializers.IntegerField(source="n_ranked")
+    n_ranked = serializers.IntegerField()
     engine_version = serializers.CharField()
     is_live = serializers.BooleanField(help_text="false: computed for a past instant on request")
     watermarks = serializers.DictField(child=serializers.IntegerField(), help_text="Cursor of each usage source")

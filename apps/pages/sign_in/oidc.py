@@ -286,7 +286,7 @@ def end_session_address(request: HttpRequest) -> str:
         return ""
     parameters = {
         "client_id": settings.FAIRSHARE_OIDC_CLIENT_ID,
-        "post_logout_redirect_uri": request.build_absolute_uri(reverse("dashboard:sign-in")),
+        "post_logout_redirect_uri": request.build_absolute_uri(reverse("pages:sign-in")),
     }
     if request.session.get(_HINT):
         parameters["id_token_hint"] = request.session[_HINT]

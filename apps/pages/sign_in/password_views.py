@@ -30,6 +30,7 @@ from apps.accounts.models import Identity, User
 from apps.accounts.sign_in import passwords, sessions
 from apps.accounts.sign_in.sessions import SessionLine
 from apps.core import clock
+from apps.core.column_bounds import most_characters
 from apps.core.errors import NotFound
 from apps.pages.sign_in import session
 from apps.pages.sign_in.views import count_attempt
@@ -63,7 +64,7 @@ class NewForm(SetPasswordForm):  # type: ignore[type-arg]
 class AskForm(forms.Form):
     email = forms.EmailField(
         label=gettext_lazy("E-mail"),
-        max_length=254,
+        max_length=most_characters(User, "email"),
         widget=forms.EmailInput(attrs={"class": "input", "autocomplete": "email"}),
     )
 
@@ -93,7 +94,7 @@ class ChangePassword(PasswordChangeView):
             )
             update_session_auth_hash(request, user)
         messages.success(request, _("Password changed; your other sessions have ended"))
-        return SeeOther(reverse("dashboard:password"))
+        return SeeOther(reverse("pages:password"))
 
     def form_invalid(self, form: Any) -> HttpResponse:
         if form.has_error("old_password", "password_incorrect"):
@@ -157,7 +158,7 @@ def end_sessions(request: HttpRequest) -> HttpResponse:
     else:
         n_ended = sessions.end_other_sessions(this_key=key, at=at, actor=actor)
     messages.success(request, ngettext("%(n)s session ended", "%(n)s sessions ended", n_ended) % {"n": n_ended})
-    return SeeOther(reverse("dashboard:password"))
+    return SeeOther(reverse("pages:password"))
 
 
 def _require_mail() -> None:
@@ -207,7 +208,7 @@ class ConfirmReset(PasswordResetConfirmView):
         )
         del self.request.session[INTERNAL_RESET_SESSION_TOKEN]
         messages.success(self.request, _("Your new password is set: sign in with it"))
-        return SeeOther(reverse("dashboard:sign-in"))
+        return SeeOther(reverse("pages:sign-in"))
 
     def form_invalid(self, form: Any) -> HttpResponse:
         return self.render_to_response(self.get_context_data(form=form), status=422)

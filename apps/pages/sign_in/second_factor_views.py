@@ -31,9 +31,10 @@ from apps.core import clock
 from apps.core.errors import Invalid, NotAllowed
 from apps.pages.sign_in import session
 from apps.pages.sign_in.session import PendingSecondFactor
+from apps.web import bounds
 from apps.web.shell.forms import RefusableForm, read_action
 from apps.web.shell.requests import SeeOther, actor_of
-from apps.web.sign_in_state import asks_password
+from apps.web.shell.sign_in_state import asks_password
 
 
 class CodeForm(RefusableForm):
@@ -43,7 +44,7 @@ class CodeForm(RefusableForm):
 
     code = forms.CharField(
         label=gettext_lazy("Code"),
-        max_length=20,
+        max_length=bounds.NUMBER,
         widget=forms.TextInput(
             attrs={"class": "input", "autocomplete": "one-time-code", "inputmode": "numeric", "spellcheck": "false"}
         ),
@@ -96,7 +97,7 @@ def step(request: HttpRequest) -> HttpResponse:
     """Ask for a code after the password, or let an administrator set up an app if the site requires one."""
     pending = session.pending_second_factor(request)
     if pending is None:
-        return SeeOther(reverse("dashboard:sign-in"))
+        return SeeOther(reverse("pages:sign-in"))
     credentials = {"username": pending.user.username}
     if not AxesProxyHandler.is_allowed(request, credentials):
         return cast(HttpResponse, get_lockout_response(request, credentials=credentials))
@@ -188,7 +189,7 @@ def _remove(request: HttpRequest, code: str) -> HttpResponse:
     user = cast(User, request.user)
     second_factor.remove_second_factor(user=user, code=code, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Two-factor authentication is off"))
-    return SeeOther(reverse("dashboard:second-factor"))
+    return SeeOther(reverse("pages:second-factor"))
 
 
 _STEPS: dict[str, Callable[[HttpRequest, str], HttpResponse]] = {"set_up": _add, "codes": _renew, "remove": _remove}

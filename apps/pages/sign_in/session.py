@@ -17,9 +17,12 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.accounts.sign_in.second_factor import has_second_factor, needs_second_factor, new_secret
 from apps.core import clock
-from apps.web.sign_in_state import AT, BY
+from apps.web.shell.sign_in_state import AT, BY
 
 BACKEND = "apps.accounts.sign_in.backends.ElsewhereBackend"
+_KEY = "second_step"
+_SALT = "pages.second_factor"
+AGE_S = 600  # time to enter a code or to set up an app
 
 
 def sign_in(request: HttpRequest, user: User, *, by: str) -> None:
@@ -34,11 +37,6 @@ def url_after_sign_in(request: HttpRequest, wanted: str | None) -> str:
     if wanted and url_has_allowed_host_and_scheme(wanted, allowed_hosts=hosts, require_https=request.is_secure()):
         return wanted
     return resolve_url(settings.LOGIN_REDIRECT_URL)
-
-
-_KEY = "second_step"
-_SALT = "dashboard.second_factor"
-AGE_S = 600  # time to enter a code or to set up an app
 
 
 @dataclass(frozen=True)

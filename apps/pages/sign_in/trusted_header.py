@@ -18,7 +18,7 @@ from apps.core import clock
 from apps.core.errors import DomainError
 from apps.pages.sign_in.session import sign_in
 from apps.web.shell.errors import refusal_of, refuse
-from apps.web.sign_in_state import HEADER_NAME, signed_in_by
+from apps.web.shell.sign_in_state import HEADER_NAME, signed_in_by
 
 Answer = Callable[[HttpRequest], HttpResponse]
 _SEPARATOR = re.compile(r"[;,]")

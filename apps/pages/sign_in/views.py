@@ -31,13 +31,13 @@ from apps.pages.sign_in.session import url_after_sign_in
 from apps.web.shell.errors import session_ended
 from apps.web.shell.forms_in_place import is_in_place
 from apps.web.shell.requests import SeeOther, is_htmx
-from apps.web.sign_in_state import signed_in_by
+from apps.web.shell.sign_in_state import signed_in_by
 
-MOST_A_MINUTE = 30
-_MOST_ADDRESSES = 10_000
+MOST_SIGN_INS_A_MINUTE = 30
+_MOST_COUNTED_ADDRESSES = 10_000
 _V6_SITE = 64  # prefix length of the IPv6 network of one customer
 
-_minutes: LRUCache[str, tuple[int, int]] = LRUCache(_MOST_ADDRESSES)  # by address: minute, and attempts in it
+_minutes: LRUCache[str, tuple[int, int]] = LRUCache(_MOST_COUNTED_ADDRESSES)  # by address: minute, and attempts in it
 _lock = threading.Lock()
 
 
@@ -45,14 +45,14 @@ def count_attempt(request: HttpRequest) -> None:
     """Count an attempt to sign in, before any password is hashed.
 
     Raises:
-        TooOften: the address exceeds MOST_A_MINUTE attempts in this minute and process.
+        TooOften: the address exceeds MOST_SIGN_INS_A_MINUTE attempts in this minute and process.
     """
     address, minute = _network(get_client_ip_address(request) or ""), minute_now()
     with _lock:
         counted_in, n_attempts = _minutes.pop(address, (minute, 0))
         n_attempts = n_attempts + 1 if counted_in == minute else 1
         _minutes[address] = (minute, n_attempts)
-    if n_attempts > MOST_A_MINUTE:
+    if n_attempts > MOST_SIGN_INS_A_MINUTE:
         raise TooOften(_("Too many attempts to sign in came from your address. Wait a minute and try again."))
 
 
@@ -94,7 +94,7 @@ class SignIn(LoginView):
         if not session.is_due(user):
             return super().form_valid(form)
         session.begin(self.request, user, self.get_success_url())
-        return SeeOther(reverse("dashboard:second-step"))
+        return SeeOther(reverse("pages:second-step"))
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         """The page with what was wrong; in the dialog over another page, the dialog."""
@@ -123,7 +123,7 @@ sign_in = SignIn.as_view()
 
 def is_again(request: HttpRequest) -> bool:
     """Whether the form of the dialog was sent, which signs in again over an open page."""
-    return is_in_place(request) and request.POST.get("next") == reverse("dashboard:signed-in")
+    return is_in_place(request) and request.POST.get("next") == reverse("pages:signed-in")
 
 
 @login_not_required
@@ -132,7 +132,7 @@ def is_again(request: HttpRequest) -> bool:
 def sign_in_again(request: HttpRequest) -> HttpResponse:
     """The dialog over a page whose session has ended. `user`: the name of the user who opened the page."""
     elsewhere = settings.FAIRSHARE_OIDC_NAME if settings.FAIRSHARE_OIDC_ISSUER else ""
-    context = {"elsewhere": elsewhere, "next": reverse("dashboard:signed-in")}
+    context = {"elsewhere": elsewhere, "next": reverse("pages:signed-in")}
     form = AuthenticationForm(request, initial={"username": request.GET.get("user", "")[:150]})
     return render(request, "pages/sign_in/_again.html", {**context, "form": form})
 
@@ -187,7 +187,7 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
             raise NotFound("There is nothing here for you.")
         return HttpResponseRedirect(reverse("admin:index"))
     wanted = url_after_sign_in(request, request.GET.get("next") or reverse("admin:index"))
-    return HttpResponseRedirect(f"{reverse('dashboard:sign-in')}?{urlencode({'next': wanted})}")
+    return HttpResponseRedirect(f"{reverse('pages:sign-in')}?{urlencode({'next': wanted})}")
 
 
 @login_not_required

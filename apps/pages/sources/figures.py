@@ -33,19 +33,18 @@ from apps.web.figures.figure import (
 from apps.web.figures.traces import NO_HOVER
 
 DAYS = "coverage_days"  # query parameter of the page
-PERIODS_DAYS = (60, 28, 180)
-MOST_ROWS = 25  # sources in the picture; table and CSV have all
+MOST_DRAWN_SOURCES = 25  # sources in the picture; table and CSV have all
 _WIDTH, _HEIGHT = 0.84, 0.72  # of a cell, in days and rows
-_MOST_LETTERS, _FEW_LETTERS = 24, 14  # characters of a name in wide and in narrow windows
+_MOST_SOURCE_LETTERS, _FEW_LETTERS = 24, 14  # characters of a name in wide and in narrow windows
 _NONE = "rgba(0,0,0,0)"
 _WITH_GAPS = (Coverage.HOLE, Coverage.PART)
 
 
 def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
     """Draw the calendar, sources with most gaps first."""
-    n_days = read_days(query, DAYS, PERIODS_DAYS)
+    n_days = read_days(query, DAYS)
     rows = sorted(sources, key=lambda source: -source.count(Coverage.HOLE) * 1000 - source.count(Coverage.PART))
-    drawn = rows[:MOST_ROWS]
+    drawn = rows[:MOST_DRAWN_SOURCES]
     empty = "" if rows else _("No usage sources yet")
     return Figure(
         name="coverage",
@@ -65,7 +64,7 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
         ]
         if rows
         else (),
-        controls=[Control(_("Period"), period_choices(query, DAYS, "days", sorted(PERIODS_DAYS), n_days))],
+        controls=[Control(_("Period"), period_choices(query, DAYS, "days", n_days))],
         file=f"fairshare_coverage_{n_days}d",
         empty=empty,
         reads=bool(rows),
@@ -162,7 +161,7 @@ def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
             "range": [-0.5, n - 0.5],
             "showgrid": False,
             "tickvals": [_row(drawn, at) for at in range(len(drawn))],
-            "ticktext": [_short(source.name, _MOST_LETTERS) for source in drawn],
+            "ticktext": [_short(source.name, _MOST_SOURCE_LETTERS) for source in drawn],
         },
     }
 

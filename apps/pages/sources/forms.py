@@ -16,6 +16,7 @@ from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.parsers.sacct_header import COLLECTED
 from apps.usage.sources.source_settings import PREFIX
+from apps.web import bounds
 from apps.web.shell.forms import RefusableForm, choice_field, name_field, name_input, number_field, text_area
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
@@ -28,7 +29,7 @@ _IN_UNITS = {
     "settle": ("settle_s", 1),
 }
 _OWN = ("name", "time_zone", "origin", "namespace", "site", "cluster", "skew_tolerance_s", "names_people")
-_TERMS = ("folder", "pattern", "files", "format", "address", "version", "user", "accounting", "queue")
+_TERMS = ("folder", "pattern", "files", "format", "address", "version", "user", "accounting", "queue", "reservations")
 _SPLITS = re.compile(r"[\s'\"\\]")
 _COMMANDS = ("command", "listing")
 
@@ -123,7 +124,7 @@ def default_values(kind: str) -> dict[str, Any]:
     """Initial values of the form for a new source."""
     shown: dict[str, Any] = {"skew_tolerance_s": 300, "collect_every": 5, "format": AUTO, "pattern": "*"}
     shown |= {"files": "whole", "settle": 60, "overlap": 60, "look_back": 7, "timeout": 300}
-    shown |= {"accounting": True, "queue": True, "version": "v0.0.40"}
+    shown |= {"accounting": True, "queue": True}
     return shown | ({"command": COLLECTED} if kind == Source.Kind.COMMAND else {})
 
 
@@ -151,11 +152,11 @@ def _optional(label: Any, max_length: int, help_text: Any = "") -> forms.CharFie
 
 
 def _about(is_new: bool) -> dict[str, forms.Field]:
-    fields: dict[str, forms.Field] = {"name": name_field(_("Name"), 128)}
+    fields: dict[str, forms.Field] = {"name": name_field(_("Name"), bounds.SOURCE_NAME)}
     if is_new:
         fields["slug"] = forms.SlugField(
             label=_("Short name"),
-            max_length=64,
+            max_length=bounds.SOURCE_SLUG,
             required=False,
             help_text=_("For addresses, tokens and commands; can’t be changed. Left empty, it is made from the name."),
             widget=name_input(),
@@ -163,13 +164,17 @@ def _about(is_new: bool) -> dict[str, forms.Field]:
     zone_help = _("For times without a zone, such as sacct’s.")
     return {
         **fields,
-        "origin": _optional(_("Origin"), 64, _("Leave empty for this site, or enter the other site's name.")),
-        "time_zone": _optional(_("Time zone"), 64, zone_help),
-        "cluster": _optional(_("Cluster"), 128, _("For records that name no cluster. Fixed once records exist.")),
-        "site": _optional(_("Site"), 128),
+        "origin": _optional(
+            _("Origin"), bounds.ORIGIN, _("Leave empty for this site, or enter the other site's name.")
+        ),
+        "time_zone": _optional(_("Time zone"), bounds.TIME_ZONE, zone_help),
+        "cluster": _optional(
+            _("Cluster"), bounds.CLUSTER, _("For records that name no cluster. Fixed once records exist.")
+        ),
+        "site": _optional(_("Site"), bounds.SITE),
         "namespace": _optional(
             _("User namespace"),
-            128,
+            bounds.NAMESPACE,
             _("Sources with the same namespace share user names. Leave empty for its own."),
         ),
         "names_people": _tick(_("User names are login names")),
@@ -183,8 +188,8 @@ def _directory() -> dict[str, forms.Field]:
     ]
     pattern_help = _("For growing files, also match rotated ones: accounting*")
     return {
-        "folder": name_field(_("Folder"), 1024, _("Full path on the worker's machine.")),
-        "pattern": name_field(_("File names"), 128, pattern_help),
+        "folder": name_field(_("Folder"), bounds.FOLDER, _("Full path on the worker's machine.")),
+        "pattern": name_field(_("File names"), bounds.FILE_PATTERN, pattern_help),
         "files": choice_field(_("Kind of files"), modes),
         "format": _format(),
         "settle": number_field(_("Wait (seconds)"), _("Since the last change of a file.")),
@@ -196,7 +201,7 @@ def _command() -> dict[str, forms.Field]:
     command_help = _("{from} and {to} are replaced by the requested period. No shell is used.")
     return {
         "command": forms.CharField(
-            label=_("Command"), max_length=8192, widget=text_area("mono"), help_text=command_help
+            label=_("Command"), max_length=bounds.COMMAND, widget=text_area("mono"), help_text=command_help
         ),
         "format": _format(),
         "listing": _listing(),
@@ -205,17 +210,18 @@ def _command() -> dict[str, forms.Field]:
 
 def _listing() -> forms.CharField:
     help_text = _("Such as squeue --json or qstat -xml: running and waiting jobs, listed after the accounting.")
-    return _optional(_("Command that lists open jobs (optional)"), 8192, help_text)
+    return _optional(_("Command that lists open jobs (optional)"), bounds.COMMAND, help_text)
 
 
 def _slurm_rest() -> dict[str, forms.Field]:
-    address_help = _("Up to the port: https://slurm.example.org:6820")
+    address_help = _("Up to the port: https://slurm.example.org:6820, or unix:/run/slurmrestd/slurmrestd.sock")
     return {
-        "address": name_field(_("Address"), 1024, address_help, inputmode="url"),
-        "version": name_field(_("Version"), 16, "v0.0.40"),
-        "user": _optional(_("User"), 64, _("Owner of the token; optional.")),
+        "address": name_field(_("Address"), bounds.FOLDER, address_help, inputmode="url"),
+        "version": _optional(_("Version"), bounds.NUMBER, _("Leave empty for the newest that it offers.")),
+        "user": _optional(_("User"), bounds.FIELD, _("Owner of the token; optional.")),
         "accounting": _tick(_("Finished jobs, from the accounting database")),
         "queue": _tick(_("Running and waiting jobs")),
+        "reservations": _tick(_("Charge the unused time of reservations")),
     }
 
 

@@ -23,7 +23,6 @@ from apps.usage.timeliness import (
     last_contact_at,
 )
 from apps.web.shell import presentation
-from apps.web.source_lines import SourceLine, age_with_minutes
 from apps.web.svg.strips import (
     BESIDE,
     NARROW,
@@ -34,6 +33,7 @@ from apps.web.svg.strips import (
     CoverageFigure,
     coverage_figure,
 )
+from apps.web.texts.source_lines import SourceLine, age_with_minutes
 
 _INCOMPLETE_SHOWN = 12
 

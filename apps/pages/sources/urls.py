@@ -11,8 +11,8 @@ from apps.pages.sources.api import views as usage
 from apps.pages.sources.imports import undo_views as import_undo
 from apps.pages.sources.imports import views as imports
 from apps.pages.sources.quality import views as quality
-from apps.web import removal
-from apps.web.moved_pages import moved
+from apps.web.changes import removal
+from apps.web.links.moved_pages import moved
 from apps.web.rest import removal as removal_api
 
 _IMPORT = "usage/imports/<int:import_id>"

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
-from apps.pages.sources.figures import DAYS, PERIODS_DAYS, coverage_figure
+from apps.pages.sources.figures import DAYS, coverage_figure
 from apps.pages.sources.forms import SourceForm, default_values, initial_of, own_values, typed_command
 from apps.pages.sources.imports.reports import import_line
 from apps.pages.sources.presenters import coverage_of, headline, what_is_late
@@ -34,80 +34,14 @@ from apps.usage.authority import require_open
 from apps.usage.models import Source
 from apps.usage.sources import services
 from apps.usage.sources.services import newest_collection
+from apps.usage.sources.slurmrestd import parser_of
 from apps.web.figures import Figure
 from apps.web.figures.figure import read_days
 from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of, fragment
-from apps.web.source_lines import line_of, lines_of
-
-
-@require_safe
-def sources(request: HttpRequest) -> HttpResponse:
-    """List sources with their lag and coverage, and the newest imports."""
-    actor, now = actor_of(request), clock.now()
-    lines = lines_of(actor)
-    context = {
-        "lines": lines,
-        "headline": headline(lines),
-        "late": what_is_late(lines, now),
-        "shows_unmapped": any(line.unmapped for line in lines),
-        "imports": _import_lines(actor),
-        "may_import": actor.is_admin,
-        "now": now,
-        "crumbs": [{"label": _("Sources and quality")}],
-        **quality_context(request, lines),
-        "coverage": framed(request, reverse("dashboard:coverage"), lambda: _coverage(request)),
-    }
-    return render(request, "pages/sources/sources.html", context)
-
-
-@require_safe
-def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
-    """Figure of the coverage calendar, for the page's query."""
-    return answer_figure(request, _coverage(request), form)
-
-
-def _coverage(request: HttpRequest) -> Figure:
-    zone, actor = ZoneInfo(site_settings.TIME_ZONE), actor_of(request)
-    source_days = selectors.list_source_days(
-        n_days=read_days(request.GET, DAYS, PERIODS_DAYS), at=clock.now(), zone=zone, actor=actor
-    )
-    return coverage_figure(source_days, request.GET)
-
-
-@require_safe
-def source(request: HttpRequest, slug: str) -> HttpResponse:
-    """State, coverage and imports of one source, and how to send records to it."""
-    actor, now = actor_of(request), clock.now()
-    line = line_of(selectors.get_source(slug=slug, actor=actor), actor)
-    context = {
-        "line": line,
-        "source": line.source,
-        "imports": _import_lines(actor, slug),
-        "may_import": actor.is_admin,
-        "policies": list_policies(actor=actor) if actor.is_admin else [],
-        "late": what_is_late([line], now),
-        "address": request.build_absolute_uri("/"),
-        **collecting_context(line.source, actor),
-        "crumbs": [
-            {"label": _("Sources and quality"), "url": reverse("dashboard:sources")},
-            {"label": line.source.name},
-        ],
-        **coverage_of([line], actor),
-    }
-    return render(request, "pages/sources/source.html", context)
-
-
-def _import_lines(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
-    now, lines = clock.now(), []
-    for usage_import in selectors.list_imports(actor=actor, source_slug=slug, limit=10):
-        text, badge, kind = import_line(usage_import, now)
-        url = reverse("dashboard:import", args=[usage_import.pk])
-        lines.append({"import": usage_import, "url": url, "text": text, "badge": badge, "kind": kind})
-    return lines
-
+from apps.web.texts.source_lines import line_of, lines_of
 
 KINDS: Sequence[tuple[str, Any, Any, str]] = (
     (
@@ -137,6 +71,75 @@ KINDS: Sequence[tuple[str, Any, Any, str]] = (
 )
 LABELS = {kind: label for kind, label, _text, _icon in KINDS}
 PEER_LABEL = gettext_lazy("A peer’s feed: nothing to collect or to upload here")
+_REFUSALS = (Invalid, Conflict, Stale)
+_ABOUT = ("name", "slug", "origin", "time_zone", "cluster", "site", "namespace")
+_SCHEDULE = ("collect_every", "expected_every", "overlap", "look_back", "timeout", "skew_tolerance_s")
+
+
+@require_safe
+def sources(request: HttpRequest) -> HttpResponse:
+    """List sources with their lag and coverage, and the newest imports."""
+    actor, now = actor_of(request), clock.now()
+    lines = lines_of(actor)
+    context = {
+        "lines": lines,
+        "headline": headline(lines),
+        "late": what_is_late(lines, now),
+        "shows_unmapped": any(line.unmapped for line in lines),
+        "imports": _import_lines(actor),
+        "may_import": actor.is_admin,
+        "now": now,
+        "crumbs": [{"label": _("Sources and quality")}],
+        **quality_context(request, lines),
+        "coverage": framed(request, reverse("pages:coverage"), lambda: _coverage(request)),
+    }
+    return render(request, "pages/sources/sources.html", context)
+
+
+@require_safe
+def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
+    """Figure of the coverage calendar, for the page's query."""
+    return answer_figure(request, _coverage(request), form)
+
+
+def _coverage(request: HttpRequest) -> Figure:
+    zone, actor = ZoneInfo(site_settings.TIME_ZONE), actor_of(request)
+    source_days = selectors.list_source_days(
+        n_days=read_days(request.GET, DAYS), at=clock.now(), zone=zone, actor=actor
+    )
+    return coverage_figure(source_days, request.GET)
+
+
+@require_safe
+def source(request: HttpRequest, slug: str) -> HttpResponse:
+    """State, coverage and imports of one source, and how to send records to it."""
+    actor, now = actor_of(request), clock.now()
+    line = line_of(selectors.get_source(slug=slug, actor=actor), actor)
+    context = {
+        "line": line,
+        "source": line.source,
+        "imports": _import_lines(actor, slug),
+        "may_import": actor.is_admin,
+        "policies": list_policies(actor=actor) if actor.is_admin else [],
+        "late": what_is_late([line], now),
+        "address": request.build_absolute_uri("/"),
+        **collecting_context(line.source, actor),
+        "crumbs": [
+            {"label": _("Sources and quality"), "url": reverse("pages:sources")},
+            {"label": line.source.name},
+        ],
+        **coverage_of([line], actor),
+    }
+    return render(request, "pages/sources/source.html", context)
+
+
+def _import_lines(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
+    now, lines = clock.now(), []
+    for usage_import in selectors.list_imports(actor=actor, source_slug=slug, limit=10):
+        text, badge, kind = import_line(usage_import, now)
+        url = reverse("pages:import", args=[usage_import.pk])
+        lines.append({"import": usage_import, "url": url, "text": text, "badge": badge, "kind": kind})
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,7 @@ def _what(source: Source) -> str:
         return f"{terms['folder']}/{terms['pattern']}"
     if source.kind == Source.Kind.COMMAND:
         return typed_command(terms["command"])
-    return str(terms.get("address", ""))
+    return " ".join(filter(None, [str(terms.get("address", "")), parser_of(source)]))
 
 
 def _interval(source: Source) -> str:
@@ -216,9 +219,6 @@ def _next(source: Source, now: datetime) -> str:
         return _("manual")
     seconds = presentation.seconds_between(now, source.collect_due_at)
     return _("at once") if seconds <= 0 else _("in %(age)s") % {"age": presentation.age(seconds)}
-
-
-_REFUSALS = (Invalid, Conflict, Stale)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -295,7 +295,7 @@ def collect(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _url(slug: str) -> str:
-    return reverse("dashboard:source", kwargs={"slug": slug})
+    return reverse("pages:source", kwargs={"slug": slug})
 
 
 @fragment(page=_url)
@@ -340,12 +340,8 @@ def _page(
     return render(request, "pages/sources/source_form.html", context, status=status)
 
 
-_ABOUT = ("name", "slug", "origin", "time_zone", "cluster", "site", "namespace")
-_SCHEDULE = ("collect_every", "expected_every", "overlap", "look_back", "timeout", "skew_tolerance_s")
-
-
 def _crumbs(last: str, usage_source: Source | None = None) -> list[dict[str, str]]:
-    crumbs = [{"label": _("Sources and quality"), "url": reverse("dashboard:sources")}]
+    crumbs = [{"label": _("Sources and quality"), "url": reverse("pages:sources")}]
     if usage_source is not None:
         crumbs.append({"label": usage_source.name, "url": _url(usage_source.slug)})
     return [*crumbs, {"label": last}]

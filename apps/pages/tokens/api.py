@@ -12,13 +12,17 @@ from rest_framework.response import Response
 from apps.accounts import selectors, services
 from apps.accounts.models import Token
 from apps.core import clock
+from apps.core.column_bounds import most_characters
+from apps.web import bounds
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.inputs import read_body
+from apps.web.rest.records import keeps_old_names
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema
 from apps.web.rest.views import APIView
 
 
+@keeps_old_names
 class TokenSerializer(serializers.Serializer[Any]):
     """A token without its secret, which is shown only when the token is made or rotated."""
 
@@ -31,7 +35,12 @@ class TokenSerializer(serializers.Serializer[Any]):
     subtree = serializers.UUIDField(
         source="subtree_uid", allow_null=True, help_text="Entry to whose subtree it is limited; null: the whole tree"
     )
-    source_slug = serializers.CharField(help_text='Usage source to which it is limited; "": all sources')
+    source = serializers.CharField(  # type: ignore[assignment]  # a name of ours
+        source="source_slug", help_text='Usage source to which it is limited; "": all sources'
+    )
+    scheduler = serializers.CharField(
+        source="scheduler_name", help_text='Scheduler to whose agent it is limited; "": none'
+    )
     created_at = UtcTimeField()
     expires_at = UtcTimeField()
     last_used_at = UtcTimeField(allow_null=True)
@@ -41,6 +50,7 @@ class TokenSerializer(serializers.Serializer[Any]):
         return f"fsh_{token.public_id}"
 
 
+@keeps_old_names
 class MadeTokenSerializer(TokenSerializer):
     token = serializers.SerializerMethodField(help_text="The token with its secret; never shown again")
 
@@ -48,13 +58,20 @@ class MadeTokenSerializer(TokenSerializer):
         return str(self.context["text"])
 
 
+@keeps_old_names
 class NewTokenSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(max_length=128)
-    scopes = BoundedListField(child=serializers.ChoiceField(Token.Scope.choices), min_length=1, max_length=20)
-    policy = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
+    name = serializers.CharField(max_length=most_characters(Token, "name"))
+    scopes = BoundedListField(
+        child=serializers.ChoiceField(Token.Scope.choices), min_length=1, max_length=bounds.CHOICES
+    )
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG, required=False, default="", allow_blank=True)
     subtree = serializers.UUIDField(required=False, default=None, allow_null=True)
-    source_slug = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
-    days = serializers.IntegerField(min_value=1, max_value=services.MOST_DAYS, required=False, default=services.DAYS)
+    source = serializers.CharField(  # type: ignore[assignment]  # a name of ours
+        max_length=bounds.SOURCE_SLUG, required=False, default="", allow_blank=True
+    )
+    days = serializers.IntegerField(
+        min_value=1, max_value=services.MOST_TOKEN_DAYS, required=False, default=services.DAYS
+    )
 
 
 class TokenListView(APIView):
@@ -78,7 +95,7 @@ class TokenListView(APIView):
                 user=actor.user,
                 policy_slug=body["policy"],
                 subtree_uid=body["subtree"],
-                source_slug=body["source_slug"],
+                source_slug=body["source"],
                 days=body["days"],
             ),
             at=clock.now(),

@@ -8,7 +8,10 @@ from typing import Any, cast
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from apps.accounts.services import DAYS, MOST_DAYS
+from apps.accounts.models import Token
+from apps.accounts.services import DAYS, MOST_TOKEN_DAYS
+from apps.core.column_bounds import most_characters
+from apps.web import bounds
 from apps.web.shell.forms import RefusableForm, name_field, text_input
 
 Choices = Sequence[tuple[str, str]]
@@ -16,18 +19,18 @@ Choices = Sequence[tuple[str, str]]
 
 def _password() -> forms.CharField:
     widget = forms.PasswordInput(attrs={"class": "input", "autocomplete": "current-password"})
-    return forms.CharField(label=_("Password"), max_length=4096, strip=False, widget=widget)
+    return forms.CharField(label=_("Password"), max_length=bounds.PASSWORD, strip=False, widget=widget)
 
 
 class TokenForm(RefusableForm):
     """A new token; `scopes`, `policies` and `sources` are the choices of this user."""
 
-    name = forms.CharField(label=_("Name"), max_length=128, widget=text_input())
+    name = forms.CharField(label=_("Name"), max_length=most_characters(Token, "name"), widget=text_input())
     scopes = forms.MultipleChoiceField(label=_("Scopes"), error_messages={"required": _("Choose at least one scope.")})
     policy = forms.ChoiceField(label=_("Policy"), required=False)
     entry = name_field(
         _("Below the entry"),
-        8192,
+        bounds.ENTRY,
         _("Path, such as /physics/theory. Leave empty for the whole tree."),
         required=False,
     )
@@ -35,7 +38,7 @@ class TokenForm(RefusableForm):
     days = forms.IntegerField(
         label=_("Days until expiry"),
         min_value=1,
-        max_value=MOST_DAYS,
+        max_value=MOST_TOKEN_DAYS,
         initial=DAYS,
         help_text=_("90 by default, at most 365."),
         widget=forms.NumberInput(attrs={"class": "input", "inputmode": "numeric"}),

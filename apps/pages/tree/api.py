@@ -18,7 +18,9 @@ from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.tree_changes import changed, tag_of_view, view_at
 from apps.priorities.selectors.visible_snapshot import moment_of as shown_moment_of
 from apps.priorities.selectors.visible_snapshot import require_entry, require_path
-from apps.web.listing import answer_serializer, file_columns, file_rows
+from apps.web import bounds
+from apps.web.listings.listing import answer_serializer, file_columns, file_rows
+from apps.web.listings.tree_listing import TREE, entry_of, rows_below
 from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.errors import Refusal
 from apps.web.rest.inputs import field_refusal, moment_of, read_query
@@ -26,14 +28,30 @@ from apps.web.rest.shapes import (
     TABLE_ANSWERS,
     MomentSerializer,
     ScopeSerializer,
+    SentenceSerializer,
     TableFormatField,
     UtcTimeField,
     table_response,
 )
 from apps.web.rest.views import APIView
-from apps.web.tree_listing import TREE, entry_of, rows_below
+from apps.web.texts.rank_use import RANK_USE, rank_use_json
 
 MOST_CHANGED = 20_000
+MOST_TREE_ENTRIES = 20_000
+
+TreeSerializer = answer_serializer(
+    TREE,
+    "Tree",
+    policy=serializers.CharField(),
+    revision=serializers.IntegerField(),
+    snapshot=serializers.IntegerField(allow_null=True),
+    as_of=UtcTimeField(allow_null=True),
+    moment=MomentSerializer(allow_null=True, help_text="With `at`"),
+    compared_by=ScopeSerializer(
+        help_text="Scope of usage by which its children are compared, if necessary inherited from above"
+    ),
+    rank_use=SentenceSerializer(many=True, help_text=RANK_USE),
+)
 
 
 class GoneEntrySerializer(serializers.Serializer[Any]):
@@ -52,6 +70,11 @@ class TreeChangesSerializer(serializers.Serializer[Any]):
         help_text="Changed entries as in the tree, without children; parents before children",
     )
     gone = GoneEntrySerializer(many=True, help_text="Entries that are no longer in the tree or not visible")
+
+
+_ANSWER = PolymorphicProxySerializer(
+    component_name="TreeAnswer", serializers=[TreeSerializer, TreeChangesSerializer], resource_type_field_name=None
+)
 
 
 def changes_since(
@@ -86,46 +109,24 @@ def _without_children(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name != "children"}
 
 
-MOST_ENTRIES = 20_000
-
-
 class TreeFilterSerializer(serializers.Serializer[Any]):
     path = serializers.CharField(
-        max_length=8_400, required=False, help_text="Default: the root, or the token's subtree"
+        max_length=bounds.ENTRY, required=False, help_text="Default: the root, or the token's subtree"
     )
     depth = serializers.IntegerField(
         min_value=0,
-        max_value=64,
+        max_value=bounds.LEVELS,
         required=False,
         help_text="Number of levels below the entry; default 1, and all for tables and changes",
     )
-    at = serializers.CharField(max_length=40, required=False, help_text="Revision number or instant")
+    at = serializers.CharField(max_length=bounds.INSTANT, required=False, help_text="Revision number or instant")
     since = serializers.IntegerField(
         min_value=0,
-        max_value=2**63 - 1,
+        max_value=bounds.ROW,
         required=False,
         help_text="Number of a snapshot that you have: return only changes since then",
     )
     format = TableFormatField()
-
-
-TreeSerializer = answer_serializer(
-    TREE,
-    "Tree",
-    policy=serializers.CharField(),
-    revision=serializers.IntegerField(),
-    snapshot=serializers.IntegerField(allow_null=True),
-    as_of=UtcTimeField(allow_null=True),
-    moment=MomentSerializer(allow_null=True, help_text="With `at`"),
-    compared_by=ScopeSerializer(
-        help_text="Scope of usage by which its children are compared, if necessary inherited from above"
-    ),
-)
-
-
-_ANSWER = PolymorphicProxySerializer(
-    component_name="TreeAnswer", serializers=[TreeSerializer, TreeChangesSerializer], resource_type_field_name=None
-)
 
 
 class TreeView(APIView):
@@ -146,13 +147,14 @@ class TreeView(APIView):
         if "format" in query:
             rows = file_rows(TREE, rows_below(view, top, query.get("depth")))
             return table_response(f"{view.policy.slug}-tree", file_columns(TREE), rows, query["format"])
-        tag = tag_of_view(view, top, query.get("depth"), query.get("since"))
+        uses = uses_of(view, top)
+        tag = tag_of_view(view, top, query.get("depth"), query.get("since"), uses)
         headers = {"ETag": tag}
         if tag in request.headers.get("If-None-Match", ""):
             return Response(status=304, headers=headers)
         if "since" in query:
             return Response(changes_since(view, top, query["since"], entry_of), headers=headers)
-        return Response(nested(view, top, query.get("depth", 1)), headers=headers)
+        return Response(nested(view, top, query.get("depth", 1), uses), headers=headers)
 
 
 def _check(query: dict[str, Any]) -> None:
@@ -168,8 +170,16 @@ def _top(view: PolicyView, path: str | None, actor: Actor) -> int:
     return require_path(view, path or "/")
 
 
-def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
-    """The entry with its visible descendants, and the revision, snapshot and instant of the numbers."""
+def uses_of(view: PolicyView, top: int) -> list[dict[str, Any]]:
+    """What schedulers make of the ranks of an entry now; nothing of a past tree."""
+    return rank_use_json(view.policy.slug, view.tree.uuid(top)) if view.asked is None else []
+
+
+def nested(view: PolicyView, top: int, depth: int, uses: list[dict[str, Any]]) -> dict[str, Any]:
+    """The entry with its visible descendants, and the revision, snapshot and instant of the numbers.
+
+    uses: of `uses_of`.
+    """
     rows = _visible(view, top, depth)
     entries = {i: entry_of(view, i) for i in rows}
     for i in rows[1:]:
@@ -183,14 +193,15 @@ def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
         "moment": moment_json(shown_moment_of(view)),
         "compared_by": {"scope": scope, "sources": list(sources)},
         **entries[top],
+        "rank_use": uses,
     }
 
 
 def _visible(view: PolicyView, top: int, depth: int) -> list[int]:
-    """Visible entries down to a depth, parents before children; TooLarge beyond `MOST_ENTRIES`."""
+    """Visible entries down to a depth, parents before children; TooLarge beyond `MOST_TREE_ENTRIES`."""
     rows: list[int] = []
     for level in view.tree.subtree(top)[: depth + 1]:
         rows += [i for i in level if view.visibility.may_see(i)]
-        if len(rows) > MOST_ENTRIES:
-            raise TooLarge(f"That is over {MOST_ENTRIES:,} entries: request less depth, or a path further down.")
+        if len(rows) > MOST_TREE_ENTRIES:
+            raise TooLarge(f"That is over {MOST_TREE_ENTRIES:,} entries: request less depth, or a path further down.")
     return rows

@@ -46,7 +46,7 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
             raise problem
         return tree_figure(page, requested, request.GET, _entry_of(request, policy))
 
-    source = reverse("dashboard:tree-figure", kwargs={"policy": policy})
+    source = reverse("pages:tree-figure", kwargs={"policy": policy})
     context: dict[str, Any] = {
         "page": page,
         "frame": framed(request, source, make),
@@ -54,7 +54,7 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
         "live": page.moment is None,
         "time_bar": time_travel.time_bar(request, page.moment, policy),
         "crumbs": [
-            {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": page.policy_name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": _("Treemap")},
         ],
         **panel_context(request, policy, requested.entry),

@@ -23,15 +23,16 @@ from apps.priorities.moments import LocalOnly
 from apps.priorities.selectors import TreePage
 from apps.priorities.selectors.tree_listing import parts_of_children
 from apps.priorities.selectors.visible_snapshot import local_only_among
-from apps.web import setting_texts as algorithm_text
-from apps.web.listing import Column
-from apps.web.origins import origin_of, origins_of
-from apps.web.shell import lines, presentation, time_travel
+from apps.web.changes.change_titles import titles_of
+from apps.web.listings.listing import Column
+from apps.web.listings.tree_listing import TREE
+from apps.web.shell import lines, time_travel
 from apps.web.shell.lines import draw_trends
 from apps.web.shell.requests import actor_of
 from apps.web.svg import bars
 from apps.web.svg.bars import Tolerance
-from apps.web.tree_listing import TREE
+from apps.web.texts import algorithm_text
+from apps.web.texts.origins import origin_of, origins_of
 
 NAME = Column("entry", str, title=gettext_lazy("Entry"), sort="name")
 
@@ -85,7 +86,7 @@ def controls_context(page: TreePage, state: TreeState) -> dict[str, Any]:
         "algorithm_label": algorithm_text.label_of(page.settings.algorithm),
         "links": {of: state.address(of=of) for of in (lines.OF_PARENT, lines.OF_TOTAL)},
         "off_url": state.address(off_target=not state.off_target, level=None, **plain),
-        "export_url": reverse("dashboard:policy-csv", kwargs={"policy": page.policy_slug}) + state.address(),
+        "export_url": reverse("pages:policy-csv", kwargs={"policy": page.policy_slug}) + state.address(),
         "kept_by_toggles": [pair for pair in _with_level(page, state) if pair[0] != "q"],
         "kept_by_columns": [pair for pair in state.pairs() if pair[0] != "col"],
         "carried": json.dumps(_search_params(state)),
@@ -97,7 +98,10 @@ def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
     at = clock.now()
     if page.view is None or page.moment is not None or not drafts.may_edit(page.view.policy, actor, at):
         return {"may_select": False}
-    own_drafts = drafts.list_drafts(policy=page.view.policy, at=at, actor=actor)
+    own_drafts = [
+        each for each in drafts.list_drafts(policy=page.view.policy, at=at, actor=actor) if each.state == "draft"
+    ]
+    titles = titles_of(own_drafts, actor=actor, at=at, sees=page.view.visibility)
     actions = [
         ("scale", _("Multiply shares")),
         ("end", _("End on a day")),
@@ -109,7 +113,7 @@ def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
     return {
         "may_select": True,
         "actions": actions,
-        "my_drafts": [(each.pk, presentation.title_of(each)) for each in own_drafts if each.state == "draft"],
+        "my_drafts": [(each.pk, titles[each.pk].text) for each in own_drafts],
     }
 
 
@@ -211,7 +215,6 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         return {"chosen": None}
     at = time_travel.read_moment_param(request)
     page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request), at=at)
-    tolerance = lines.tolerance_of(page.settings)
     parent = page.ancestors[-1] if page.ancestors else None
     return {
         "chosen": page,
@@ -219,7 +222,7 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "now": _present_entry(request, policy, uid) if page.moment else None,
         "chosen_parent": parent,
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
-        "own_numbers": algorithm_text.own_numbers(page.entry.columns, page.algorithm, tolerance),
+        "own_numbers": algorithm_text.own_numbers(page.entry.columns, page.algorithm, page.entry.state),
         "scope_text": lines.phrase(page.scope, page.scope_sources),
         "compared_text": lines.phrase(*page.compared_by),
         "origin": None

@@ -21,8 +21,8 @@ from apps.policies.operations.apply import Operation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftView, find_entries, open_draft_view
-from apps.web.edit_refusals import message_of
-from apps.web.share_input import read_shares
+from apps.web.changes.edit_refusals import message_of
+from apps.web.changes.share_input import read_shares
 
 MOST_SELECTED = 500
 _PLACE = re.compile(r"operations\[(\d+)\]")

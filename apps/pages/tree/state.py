@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
 from apps.priorities.selectors.tree_listing import DEEPEST, SORTS, Arrangement
+from apps.web.listings.tree_listing import TREE
 from apps.web.shell import lines, time_travel
-from apps.web.tree_listing import TREE
 
 MAX_QUERY = 128
 LEVELS = (1, 2, 3, 4)

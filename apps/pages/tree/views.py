@@ -22,18 +22,17 @@ from apps.pages.tree.presenters import panel_context, rows_context
 from apps.pages.tree.state import TreeState, read_state, toggled, uid_of
 from apps.priorities import selectors
 from apps.priorities.selectors import open_view
-from apps.priorities.selectors.tree import get_tree_rows, iterate_rows, selectable
-from apps.web.links import draft_url
-from apps.web.listing import csv_rows
+from apps.priorities.selectors.tree import get_tree_rows, selectable
+from apps.web.links.addresses import draft_url
+from apps.web.listings.tree_listing import csv_blocks, csv_columns
 from apps.web.shell import time_travel
-from apps.web.shell.requests import SeeOther, actor_of, csv_response, fragment
-from apps.web.tree_listing import csv_columns, rows_of
+from apps.web.shell.requests import SeeOther, actor_of, csv_response_by_columns, fragment
 
 MOST_CURRENT = 100  # rows of one request
 
 
 def page_url(policy: str, **_: Any) -> str:
-    return reverse("dashboard:policy", kwargs={"policy": policy})
+    return reverse("pages:policy", kwargs={"policy": policy})
 
 
 @require_safe
@@ -72,7 +71,7 @@ def show(
         "at": "" if state.at is None else time_travel.moment_text(state.at),
         "local_only": presenters.local_only_of(page),
         "crumbs": [
-            {"label": page.policy_name, "url": reverse("dashboard:overview")},
+            {"label": page.policy_name, "url": reverse("pages:overview")},
             {"label": _("Policy tree")},
         ],
         **more,
@@ -127,9 +126,9 @@ def table(request: HttpRequest, policy: str) -> HttpResponseBase:
     page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), arranged=state.arranged, at=state.at)
     own = presenters.own_column_of(page)
     shown = [heading.column.name for heading in presenters.headings_of(page, state, own) if heading.is_shown]
-    columns = csv_columns(shown, own)
-    rows = () if page.view is None else rows_of(page.view, iterate_rows(page.view, state.arranged), state.of, own)
-    return csv_response(f"{policy}-tree.csv", [column.name for column in columns], csv_rows(columns, rows))
+    columns = csv_columns(shown, own, state.of)
+    blocks = () if page.view is None else csv_blocks(page.view, state.arranged, columns, own)
+    return csv_response_by_columns(f"{policy}-tree.csv", [column.name for column in columns], blocks)
 
 
 @require_safe

@@ -46,6 +46,9 @@ VERBS_OF_ROLE: Mapping[str, tuple[str, ...]] = {
 
 
 UNSET: Any = object()
+_PROPOSE = "Propose the change instead."
+# Verbs of operations that change targets; locks apply to them.
+_OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,9 +180,10 @@ class GrantDependencies:
 
     def _is_held(self, grant: Grant, among: Iterable[Grant]) -> bool:
         """Return whether the giver holds all verbs of the grant by the other given grants, for as long."""
-        if self._is_root(grant) or grant.granted_by is None:
+        giver = grant.granted_by
+        if giver is None:
             return True
-        own = [each for each in among if each.pk != grant.pk and self._is_for(each, grant.granted_by)]
+        own = [each for each in among if each.pk != grant.pk and self._is_for(each, giver)]
         end, missing = GrantedRights(own).limit(grant.verbs, self._lineages.of(grant.entry_uid))
         return not missing and end >= until_of(grant)
 
@@ -196,11 +200,6 @@ class GrantDependencies:
         for person, name in rows:
             names_by_person.setdefault(person, set()).add(name)
         return {person: frozenset(names) for person, names in names_by_person.items()}
-
-
-_PROPOSE = "Propose the change instead."
-# Verbs of operations that change targets; locks apply to them.
-_OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
 
 
 class AuthorGuard(AllowEverything):

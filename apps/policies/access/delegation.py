@@ -50,8 +50,9 @@ from apps.policies.tree.stored import load_tree
 
 DAYS = 365
 SUGGESTED = timedelta(days=DAYS)
-LONGEST_REASON = 512
+LONGEST_GRANT_REASON = 512
 GivenOn = Literal["keep", "end"]
+_SEES_NAMES = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
 
 
 @dataclass(frozen=True)
@@ -253,9 +254,6 @@ def _refuse_open_grant(setting: GrantContext, grant: Grant) -> None:
         raise _invalid("verbs", f"may only let all users see it (view_aggregate, view_members), not {more[0]}")
 
 
-_SEES_NAMES = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
-
-
 def _verbs(role: str, chosen: Sequence[str] | None) -> list[str]:
     if role not in Grant.Role.values:
         raise _invalid("role", f"must be one of {', '.join(Grant.Role.values)}")
@@ -269,8 +267,8 @@ def _verbs(role: str, chosen: Sequence[str] | None) -> list[str]:
 
 def _reason(text: str) -> str:
     reason = require_reason(text)
-    if len(reason) > LONGEST_REASON:
-        raise _invalid("reason", f"has at most {LONGEST_REASON} characters")
+    if len(reason) > LONGEST_GRANT_REASON:
+        raise _invalid("reason", f"has at most {LONGEST_GRANT_REASON} characters")
     return reason
 
 
@@ -360,7 +358,7 @@ def _adoptable(setting: GrantContext, grant: Grant, resting: Sequence[Grant]) ->
 
 
 def _end_one(grant: Grant, setting: GrantContext, reason: str) -> None:
-    _log("grant.ended", grant, setting.actor, setting.at, reason=reason.strip()[:LONGEST_REASON])
+    _log("grant.ended", grant, setting.actor, setting.at, reason=reason.strip()[:LONGEST_GRANT_REASON])
     grant.delete()
 
 

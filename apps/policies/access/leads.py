@@ -12,13 +12,13 @@ from apps.accounts.actor import Actor
 from apps.policies.access.scope import Verb
 from apps.policies.models import Grant
 
-MOST_NAMES = 3
+MOST_NAMED_LEADS = 3
 
 
 def names_of_leads(
     *, policy_slug: str, uids: Collection[UUID], at: datetime, actor: Actor
 ) -> Mapping[UUID, Sequence[str]]:
-    """Display names by entry, in order, at most `MOST_NAMES` of each; without the actor, who needn't be asked.
+    """Display names by entry, in order, at most `MOST_NAMED_LEADS` of each; without the actor, who needn't be asked.
 
     uids: entries on the path of an account of the actor, who may know who decides about the shares there.
     """
@@ -33,6 +33,6 @@ def names_of_leads(
         if grant.user is None or grant.user == actor.user:
             continue
         known, name = names.setdefault(grant.entry_uid, []), str(grant.user)
-        if name not in known and len(known) < MOST_NAMES:
+        if name not in known and len(known) < MOST_NAMED_LEADS:
             known.append(name)
     return names

@@ -31,6 +31,7 @@ from apps.policies.tree.columns import TreeColumns
 
 SOON = timedelta(days=60)
 VisibilityOf = Callable[..., Visibility]
+_DIVIDES = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
 
 
 class GrantState(StrEnum):
@@ -183,9 +184,6 @@ def explain_access(
         verbs=verbs,
         steps=steps,
     )
-
-
-_DIVIDES = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
 
 
 def _deciding(tree: TreeColumns, i: int, steps: Sequence[Step]) -> Sequence[Step]:

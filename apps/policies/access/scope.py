@@ -31,6 +31,23 @@ WRITE = Token.Scope.POLICIES_WRITE
 EVERYBODY = "*"
 Verb = Grant.Verb
 
+_IS_HELD = """
+(held.user_id = %(user)s OR held.user_id IS NULL AND (held.people = %(everybody)s OR held.people IN (
+    SELECT team.name FROM accounts_user_groups belongs JOIN auth_group team ON team.id = belongs.group_id
+    WHERE belongs.user_id = %(user)s)))
+"""
+
+_LOCKED_BY = """
+SELECT now.uid FROM policies_entry now
+JOIN policies_revision began ON began.policy_id = now.policy_id AND began.author_id = %(user)s
+    AND began.number = COALESCE(
+        (SELECT max(before.until) FROM policies_entry before
+         WHERE before.policy_id = now.policy_id AND before.uid = now.uid AND NOT before.locked),
+        (SELECT min(first.since) FROM policies_entry first
+         WHERE first.policy_id = now.policy_id AND first.uid = now.uid))
+WHERE now.policy_id = %(policy)s AND now.until IS NULL AND now.locked
+"""
+
 
 def require_scope(actor: Actor, scope: str) -> None:
     """Raise NotAllowed if the actor's token lacks the scope."""
@@ -204,11 +221,6 @@ def _holder(user: User) -> dict[str, int | str]:
 
 
 _HELD = ", ".join(f"held.{name}" for name in ActiveGrant._fields)
-_IS_HELD = """
-(held.user_id = %(user)s OR held.user_id IS NULL AND (held.people = %(everybody)s OR held.people IN (
-    SELECT team.name FROM accounts_user_groups belongs JOIN auth_group team ON team.id = belongs.group_id
-    WHERE belongs.user_id = %(user)s)))
-"""
 
 
 @cache
@@ -362,7 +374,7 @@ def _reveal_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None
 
 
 def _members(tree: TreeColumns) -> Mask:
-    """Mask of entries that represent one user: neither groups nor reserves."""
+    """Mask of leaves, which may be one person whatever their kind says: neither groups nor reserves."""
     members: Mask = ~tree.is_group & ~tree.is_reserve
     return members
 
@@ -395,15 +407,3 @@ def locked_by(policy: Policy, actor: Actor) -> set[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(_LOCKED_BY, {"policy": policy.pk, "user": actor.user.pk})
         return {uid for (uid,) in cursor.fetchall()}
-
-
-_LOCKED_BY = """
-SELECT now.uid FROM policies_entry now
-JOIN policies_revision began ON began.policy_id = now.policy_id AND began.author_id = %(user)s
-    AND began.number = COALESCE(
-        (SELECT max(before.until) FROM policies_entry before
-         WHERE before.policy_id = now.policy_id AND before.uid = now.uid AND NOT before.locked),
-        (SELECT min(first.since) FROM policies_entry first
-         WHERE first.policy_id = now.policy_id AND first.uid = now.uid))
-WHERE now.policy_id = %(policy)s AND now.until IS NULL AND now.locked
-"""

@@ -44,6 +44,10 @@ from apps.policies.tree.names import clean_text
 from apps.policies.tree.stored import archived_lookup, load_tree, tree_with_digest
 from apps.policies.tree.working_tree import WorkingTree
 
+Operations = Sequence[Mapping[str, Any]]
+LONGEST_DECISION_REASON = 4_000
+_DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
+
 
 class AccountMoves(NamedTuple):
     """Effects of a change on accounts. refusal: why this actor may not publish it, "" if they may.
@@ -99,9 +103,6 @@ def _places(before: Node | None, after: Node | None) -> bool:
     if before is None or after is None:
         return True
     return any(getattr(before, name) != getattr(after, name) for name in _PLACES)
-
-
-Operations = Sequence[Mapping[str, Any]]
 
 
 def anchors(before: Operations, after: Operations) -> dict[int, int | None]:
@@ -178,10 +179,6 @@ def _givers(operation: Mapping[str, Any]) -> list[Any]:
     shares = operation.get("shares")
     source = shares.get("from") if isinstance(shares, dict) else None
     return source if isinstance(source, list) else []
-
-
-_LONGEST_REASON = 4_000
-_DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
 
 
 class ChangeSetAccess:
@@ -311,7 +308,7 @@ def require_reason(reason: str, missing: str = "Enter a reason.") -> str:
     """Return a non-empty reason; raise Invalid with the message `missing` otherwise."""
     text = clean_reason(reason)
     if not text:
-        problem = FieldProblem("reason", f"must say why, in 1 to {_LONGEST_REASON} characters")
+        problem = FieldProblem("reason", f"must say why, in 1 to {LONGEST_DECISION_REASON} characters")
         raise Invalid(missing, code="reason_missing", fields=[problem])
     return text
 
@@ -324,7 +321,7 @@ def require_reason_to_publish(reason: str) -> str:
 def clean_reason(reason: str) -> str:
     """Return a valid reason, which may be empty."""
     try:
-        return clean_text(reason, _LONGEST_REASON).strip()
+        return clean_text(reason, LONGEST_DECISION_REASON).strip()
     except ValueError as error:
         raise Invalid(f"reason {error}.", fields=[FieldProblem("reason", str(error))]) from None
 

@@ -15,7 +15,6 @@ from apps.accounts.actor import Actor
 from apps.accounts.selectors import display_name
 from apps.core.errors import Invalid
 from apps.core.invisible import visible
-from apps.core.strings import Strings
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.changesets.review import Review
@@ -26,6 +25,35 @@ from apps.policies.tree.names import MAX_DEPTH
 
 State = Literal["ok", "warn", "block"]
 _SHOWN = 3
+
+# Letters of other scripts, and digits, that most fonts draw like a Latin letter. The comparison folds case first, so
+# letters that look alike only as capitals are included.
+_LIKE = {
+    "a": "аαɑ",
+    "b": "вβ",
+    "c": "с",
+    "d": "ԁ",
+    "e": "еε",
+    "g": "ɡց",
+    "h": "һнհ",
+    "i": "іιı",
+    "j": "јϳ",
+    "k": "кκ",
+    "l": "ӏ1|",
+    "m": "м",
+    "n": "ոռ",
+    "o": "оοօ0",
+    "p": "рρ",
+    "q": "ԛզ",
+    "s": "ѕ",
+    "t": "тτ",
+    "u": "υս",
+    "v": "ѵν",
+    "w": "ԝω",
+    "x": "хχ",
+    "y": "уγ",
+}
+_LIKE_LATIN = {ord(other): latin for latin, others in _LIKE.items() for other in others}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +133,7 @@ def _sums(review: Review, sees: Mask) -> Check:
         return Check("sums", "ok", _("All groups have shares"))
     texts = []
     if empty:
-        text = _("All shares below %(names)s are 0: none of its members has a target.")
+        text = _("All shares below %(names)s are 0: no entry below has a target.")
         texts.append(text % {"names": _names(after, empty, sees)})
     if zero:
         texts.append(_("The target of %(names)s is 0.") % {"names": _names(after, zero, sees)})
@@ -147,8 +175,8 @@ def _confusable_names(review: Review, sees: Mask) -> list[Check]:
 
 def _is_renamed(review: Review) -> Mask:
     """Mask of entries that had another name before; of new ones nothing is said."""
-    was = Strings.of(review.before.name).take(np.maximum(review.moves.place, 0))
-    return Strings.of(review.after.name).differ(was)
+    was = review.before.names.take(np.maximum(review.moves.place, 0))
+    return review.after.names.differ(was)
 
 
 def _locks(review: Review, actor: Actor, sees: Mask) -> Check:
@@ -256,36 +284,6 @@ def _names(tree: TreeColumns, entries: list[int], sees: Mask) -> str:
     if not shown:
         return ngettext("an entry outside your view", "%(n)s entries outside your view", more) % {"n": more}
     return _("%(names)s and %(n)s more") % {"names": text, "n": more} if more else text
-
-
-# Letters of other scripts, and digits, that most fonts draw like a Latin letter. The comparison folds case first, so
-# letters that look alike only as capitals are included.
-_LIKE = {
-    "a": "аαɑ",
-    "b": "вβ",
-    "c": "с",
-    "d": "ԁ",
-    "e": "еε",
-    "g": "ɡց",
-    "h": "һнհ",
-    "i": "іιı",
-    "j": "јϳ",
-    "k": "кκ",
-    "l": "ӏ1|",
-    "m": "м",
-    "n": "ոռ",
-    "o": "оοօ0",
-    "p": "рρ",
-    "q": "ԛզ",
-    "s": "ѕ",
-    "t": "тτ",
-    "u": "υս",
-    "v": "ѵν",
-    "w": "ԝω",
-    "x": "хχ",
-    "y": "уγ",
-}
-_LIKE_LATIN = {ord(other): latin for latin, others in _LIKE.items() for other in others}
 
 
 def confusable_form(name: str) -> str:

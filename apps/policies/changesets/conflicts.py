@@ -22,6 +22,9 @@ from apps.policies.tree.columns import FIELDS, Node, TreeColumns
 
 _ARCHIVED = "archived"
 _BACK = "restored"
+Side = Literal["mine", "theirs"]
+Operations = list[Mapping[str, Any]]
+_SETTINGS = "settings."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,9 @@ class EditConflict(Conflict):
                 f"{_words(first.theirs)} now. Check the differences, and repeat the change on revision {head_number}."
             )
         super().__init__(message, code="edit_conflict", fields=[_problem(conflict) for conflict in self.conflicts])
+
+
+HIDDEN = FieldConflict(None, "an entry outside your view", "entry", None, None, None, can_keep=False)
 
 
 def _problem(c: FieldConflict) -> FieldProblem:
@@ -159,7 +165,7 @@ def _member_conflict(base: TreeColumns, head: TreeColumns, i: int, j: int) -> It
 def _settings_conflicts(
     outcome: Outcome, base: PolicySettings | None, head: PolicySettings | None
 ) -> Iterator[FieldConflict]:
-    was, is_now, wanted = ((s or PolicySettings()).to_json() for s in (base, head, outcome.settings))
+    was, is_now, wanted = ((s or PolicySettings()).parts() for s in (base, head, outcome.settings))
     for _, uid, field in outcome.touches:
         part = field.removeprefix("settings.")
         if uid is None and is_now[part] not in (was[part], wanted[part]):
@@ -224,9 +230,6 @@ def _value(node: Node, field: str) -> Any:
 
 def _words(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-HIDDEN = FieldConflict(None, "an entry outside your view", "entry", None, None, None, can_keep=False)
 
 
 def shown_conflicts(
@@ -297,11 +300,6 @@ def _seen_children(sees: Visibility, uid: UUID, names: Any) -> Any:
     if i is None or not isinstance(names, list):
         return names
     return [name for name in names if (child := sees.tree.child_named(i, name)) is None or sees.may_see(child)]
-
-
-Side = Literal["mine", "theirs"]
-Operations = list[Mapping[str, Any]]
-_SETTINGS = "settings."
 
 
 @dataclass(frozen=True)

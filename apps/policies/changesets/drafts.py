@@ -1,6 +1,7 @@
 """Drafts: change sets that their author edits operation by operation, with undo and redo.
 
-Every write names the version that it is based on. Undone operations are stored until the next edit.
+Every write names the version that it is based on. Undone operations are stored until the next edit. A draft that nobody
+touches stays without an end and locks nothing; `quotas` limits how many a person keeps.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def write_operations(
         if not operations:
             raise Invalid("There is no edit in this.", fields=[FieldProblem("operations", "is empty")])
         try:
-            checked = checked or check_operations(draft, whole, actor, at)
+            checked = checked or check_operations(draft, whole, actor, at, n_checked=len(before))
         except DomainError as error:
             _number_as_asked(error, len(before))
             raise
@@ -226,10 +227,10 @@ def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Acto
 
 
 def check_operations(
-    draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime
+    draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime, *, n_checked: int = 0
 ) -> CheckedOperations:
-    """As `check`, with what the actor sees of the base."""
-    _refuse_whole(operations)
+    """As `check`, with what the actor sees of the base. n_checked: so many of the first are the draft's own."""
+    _refuse_whole(operations[n_checked:])
     policy = draft.policy
     base, settings = load_revision(policy, draft.base_number)
     if not operations:
@@ -237,7 +238,9 @@ def check_operations(
         return CheckedOperations(Outcome(base, settings, [], {}, ()), sees)
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
     archived = _archived(draft, operations)
-    outcome = apply_operations(base, list(operations), settings=settings, guard=guard, archived=archived)
+    outcome = apply_operations(
+        base, list(operations), settings=settings, guard=guard, archived=archived, n_checked=n_checked
+    )
     if not _accepts_inherit(outcome) or package_of(outcome.settings.algorithm):
         refuse_unsuitable_tree(outcome.tree, outcome.settings.algorithm, policy)
     return CheckedOperations(outcome, guard.visibility)

@@ -14,7 +14,7 @@ from apps.policies.models import ChangeSet
 
 MOST_DRAFTS = 50  # what the list of own drafts shows
 MOST_PROPOSALS = 30  # of one person in the inbox of those who decide
-MOST_OPERATIONS = 100_000  # ten of the largest change sets
+MOST_OPEN_OPERATIONS = 100_000  # ten of the largest change sets
 _OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 _PROPOSED = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 
@@ -39,10 +39,10 @@ def require_room_for_operations(actor: Actor, n_operations: int, *, instead_of: 
         others = others.exclude(pk=instead_of.pk)
     length = Func(F("operations"), function="jsonb_array_length", output_field=IntegerField())
     n_open = others.aggregate(n=Sum(length))["n"] or 0
-    if n_open + n_operations > MOST_OPERATIONS:
+    if n_open + n_operations > MOST_OPEN_OPERATIONS:
         message = (
-            f"Your open change sets would have {n_open + n_operations:,} operations, and {MOST_OPERATIONS:,} are the"
-            " most allowed: publish or withdraw one first."
+            f"Your open change sets would have {n_open + n_operations:,} operations, and {MOST_OPEN_OPERATIONS:,} are"
+            " the most allowed: publish or withdraw one first."
         )
         raise Conflict(message, code="too_many_operations")
 

@@ -5,12 +5,11 @@ Effects are of two kinds: what the change set states, and other targets that cha
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 from uuid import UUID
 
 import orjson
@@ -22,7 +21,7 @@ from apps.core.derived_state import in_memory
 from apps.core.errors import DomainError, NotAllowed
 from apps.core.kept_briefly import KeptBriefly
 from apps.policies.access.authority import ActorGuard
-from apps.policies.access.scope import Verb, Visibility, visible_entries
+from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import (
     AccountMoves,
     ChangeSetAccess,
@@ -33,12 +32,12 @@ from apps.policies.changesets.change_sets import (
 )
 from apps.policies.changesets.conflicts import FieldConflict
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
-from apps.policies.operations.apply import Outcome, added_uids, apply_operations
+from apps.policies.operations.apply import Outcome, added_uids, apply_operations, digest_of_operations
 from apps.policies.operations.whole_trees import document_outcome, is_document
 from apps.policies.publishing.size_guard import ProposedChange, Size, measure
 from apps.policies.selectors import get_change_set, list_change_sets
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.columns import FIELDS, Node, TreeColumns
+from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.revision_diff import TargetChanges, compare_targets
 from apps.policies.tree.stored import archived_lookup, load_tree
 from apps.policies.tree.working_tree import Changes
@@ -55,108 +54,20 @@ DERIVED_STATE = (
     ),
 )
 
-_MOST = 200
 _MANY_ENTRIES = 20_000  # from which on outcomes are kept between requests
-_MOST_KEPT = 1_500_000  # entries, of up to 200 bytes
-_outcomes: KeptBriefly[Outcome | None] = KeptBriefly(_MOST_KEPT)
-_moves: KeptBriefly[TargetChanges] = KeptBriefly(_MOST_KEPT)
-_SAME = 1e-12
-
-
-def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str, Any]:
-    """Return the change set's effect on its base as JSON. Hidden entries are counted, not shown."""
-    policy = change_set.policy
-    base = load_tree(policy, change_set.base_number)
-    outcome = outcome_of(change_set, base)
-    sees = visible_entries(policy=policy, tree=base, actor=actor, at=at)
-    stated = [_stated(outcome, uid) for uid in outcome.changes if _may_see(sees, outcome, uid)]
-    effective = [step for step in _effective(outcome) if _may_see(sees, outcome, UUID(step["entry"]))]
-    return {
-        "base_revision": change_set.base_number,
-        "stated": stated[:_MOST],
-        "n_stated": len(stated),
-        "effective": effective[:_MOST],
-        "n_effective": len(effective),
-        "n_outside_view": len(outcome.changes) - len(stated),
-    }
-
-
-def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
-    """Compute the change set's outcome on its base, not filtered by rights."""
-    policy = change_set.policy
-    if is_document(change_set):
-        return document_outcome(change_set, policy, base, change_set.base_number)
-    if not change_set.operations:  # a draft without an edit yet
-        return Outcome(base, settings_of(policy, change_set.base_number), [], {}, ())
-    return apply_operations(
-        base,
-        change_set.operations,
-        settings=settings_of(policy, change_set.base_number),
-        archived=archived_lookup(policy, change_set.base_number, new_uids=added_uids(change_set.operations)),
-        is_stored=True,
-    )
-
-
-def _may_see(sees: Visibility, outcome: Outcome, uid: UUID) -> bool:
-    """Return whether the entry is visible; one that the change set adds is as visible as its parent."""
-    i = outcome.base.index_of_uid(uid)
-    after = outcome.changes.get(uid, (None, None))[1]
-    while i is None and after is not None and after.parent_uid is not None:
-        i = outcome.base.index_of_uid(after.parent_uid)
-        after = outcome.changes.get(after.parent_uid, (None, None))[1]
-    return i is not None and sees.may_see(i)
-
-
-def _stated(outcome: Outcome, uid: UUID) -> dict[str, Any]:
-    before, after = outcome.changes[uid]
-    j = outcome.tree.index_of_uid(uid)
-    i = outcome.base.index_of_uid(uid)
-    path = outcome.tree.path(j) if j is not None else outcome.base.path(i) if i is not None else ""
-    change = "added" if before is None else "archived" if after is None else "changed"
-    fields = [
-        {"field": field, "before": before.field_json(field), "after": after.field_json(field)}
-        for field in FIELDS
-        if before is not None and after is not None and before.field_json(field) != after.field_json(field)
-    ]
-    return {"entry": str(uid), "path": path, "change": change, "fields": fields}
-
-
-def _effective(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """Yield changed targets among siblings, for every group that a changed entry was or is in."""
-    groups: dict[UUID, None] = {}
-    for before, after in outcome.changes.values():
-        for node in (before, after):
-            if node is not None and node.parent_uid is not None:
-                groups[node.parent_uid] = None
-    for parent in groups:
-        was, is_now = _targets(outcome.base, parent), _targets(outcome.tree, parent)
-        for uid in {**was, **is_now}:
-            old, new = was.get(uid), is_now.get(uid)
-            same = old == new if old is None or new is None else abs(old - new) <= _SAME
-            if not same:
-                i = outcome.tree.index_of_uid(uid)
-                path = outcome.tree.path(i) if i is not None else ""
-                yield {"entry": str(uid), "path": path, "target_before": old, "target_after": new}
-
-
-def _targets(tree: TreeColumns, parent: UUID) -> dict[UUID, float | None]:
-    """Return the children's targets; None if a child inherits, because its own children then compete in this group."""
-    i = tree.index_of_uid(parent)
-    if i is None:
-        return {}
-    children = tree.children(i)
-    here = slice(children.start, children.stop)
-    total = float(tree.shares[here].sum())
-    if tree.inherit[here].any():
-        return {tree.uuid(j): None for j in children}
-    return {tree.uuid(j): (float(tree.shares[j]) / total if total else 0.0) for j in children}
-
+_MOST_KEPT_OUTCOME_ENTRIES = 1_500_000  # entries, of up to 200 bytes
+_outcomes: KeptBriefly[Outcome | None] = KeptBriefly(_MOST_KEPT_OUTCOME_ENTRIES)
+_moves: KeptBriefly[TargetChanges] = KeptBriefly(_MOST_KEPT_OUTCOME_ENTRIES)
 
 # Users named in a review who may publish or approve it.
-MOST_PEOPLE = 4
+MOST_NAMED_DECIDERS = 4
 # Above this size, such users are not searched, because every operation is checked for each of them.
-_MOST_OPERATIONS = 500
+_MOST_OPERATIONS_FOR_NAMES = 500
 _OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
+Which = Literal["open", "mine", "waiting", "withdrawn"]
+WHICH: tuple[Which, ...] = get_args(Which)
+_REQUESTED = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
+_UNDECIDED = (ChangeSet.State.DRAFT, *_REQUESTED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +110,7 @@ class Review:
 
     @property
     def changed_settings(self) -> list[str]:
-        before, after = self.settings.to_json(), self.wanted.to_json()
+        before, after = self.settings.parts(), self.wanted.parts()
         return [part for part in after if before[part] != after[part]]
 
     @cached_property
@@ -258,18 +169,18 @@ class Review:
         return self._refusal(actor, override_verb=Verb.APPROVE)
 
     def people_who_may(self, verb: str) -> list[User]:
-        """Return up to MOST_PEOPLE users, without the author, with the rights to publish or approve all of it."""
-        if len(self.change_set.operations) > _MOST_OPERATIONS:
+        """Up to MOST_NAMED_DECIDERS users, without the author, with the rights to publish or approve all of it."""
+        if len(self.change_set.operations) > _MOST_OPERATIONS_FOR_NAMES:
             return []
         ask = self.why_not_publish if verb == Verb.PUBLISH else self.why_not_approve
         people = []
-        for user in _candidates(self.policy, verb, self.at)[: 6 * MOST_PEOPLE]:
+        for user in _candidates(self.policy, verb, self.at)[: 6 * MOST_NAMED_DECIDERS]:
             if user.pk == self.change_set.author_id:
                 continue
 
             if ask(Actor(user=user, via="worker")) is None:
                 people.append(user)
-            if len(people) == MOST_PEOPLE:
+            if len(people) == MOST_NAMED_DECIDERS:
                 break
         return people
 
@@ -388,7 +299,7 @@ def _content(change_set: ChangeSet, policy: Policy, base: TreeColumns) -> str:
     """Names the trees that a change set leads between; empty for those that are computed faster than kept."""
     if len(base) < _MANY_ENTRIES or not base.digest:
         return ""
-    operations = hashlib.sha256(orjson.dumps(change_set.operations)).hexdigest()
+    operations = digest_of_operations(change_set.operations)
     return f"{policy.pk} {policy.head_number} {base.digest} {change_set.pk} {change_set.version} {operations}"
 
 
@@ -399,12 +310,6 @@ def _candidates(policy: Policy, verb: str, at: datetime) -> QuerySet[User]:
     people = grants.exclude(people="").values("people")
     wanted = Q(is_superuser=True) | Q(pk__in=grants.exclude(user=None).values("user")) | Q(groups__name__in=people)
     return User.objects.filter(wanted, is_active=True).distinct().order_by("is_superuser", "username")
-
-
-Which = Literal["open", "mine", "waiting", "withdrawn"]
-WHICH: tuple[Which, ...] = get_args(Which)
-_REQUESTED = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
-_UNDECIDED = (ChangeSet.State.DRAFT, *_REQUESTED)
 
 
 def list_of_change_sets(*, policy: Policy, which: Which, actor: Actor, at: datetime) -> list[ChangeSet]:

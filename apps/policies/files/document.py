@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
+from apps.policies.files.sections import document_sections
 from apps.policies.settings import PolicySettings, without_unknown_decay
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, PARENT
@@ -16,6 +18,8 @@ Address = tuple[str | int, ...]
 FindLines = Callable[[Sequence[Address]], Sequence[int]]
 
 HEAD = ("policy", "settings", "root", "revision")
+# Of the settings, what rules ordered until now: an older document would order it again, or take it back.
+_ORDERED = "limits"
 KEYS = ("uid", "name", "kind", "shares", "scope", "sources", "locked", "dates", "members", "mount", "children")
 _KEYS = frozenset(KEYS)
 _CHILD = re.compile(r"children\[([0-9]{1,9})\]")
@@ -24,23 +28,29 @@ _CHILD = re.compile(r"children\[([0-9]{1,9})\]")
 def read_document(data: object, find_lines: FindLines | None = None) -> ParsedDocument:
     """Validate a document and return its tree and settings; raise Invalid with all problems.
 
-    A window with an unknown decay function is listed in `ignored`, and the policy's own window stays.
+    A window with an unknown decay function, and limits that rules ordered, are listed in `ignored`: the policy's stay.
 
     find_lines: returns the lines of a text where values of the document begin, to name lines in problems.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("root"), Mapping):
         raise Invalid("A document is an object with a root entry.", fields=[FieldProblem("root", "is missing")])
+    sections = document_sections()
     for key in data:
-        if key not in HEAD:
-            raise Invalid(f"{key!r:.60} is unknown; known are policy, settings, root.", code="bad_document")
+        if key not in HEAD and key not in sections:
+            known = ", ".join(("policy", "settings", "root", *sections))
+            raise Invalid(f"{key!r:.60} is unknown; known are {known}.", code="bad_document")
     settings, unknown_decay = without_unknown_decay(data.get("settings") or {})
     _check_settings(settings, find_lines)
-    ignored = (
-        (f"settings.window (its decay function {unknown_decay!r:.60} is unknown; the policy's window stays)",)
-        if unknown_decay
-        else ()
-    )
-    return _Reader(find_lines).read(data["root"], settings, str(data.get("policy", "")), ignored)
+    ignored = []
+    if unknown_decay:
+        ignored.append(
+            f"settings.window (its decay function {unknown_decay!r:.60} is unknown; the policy's window stays)"
+        )
+    if _ORDERED in settings:
+        ignored.append(f"settings.{_ORDERED} (rules order them; those of the policy stay)")
+        settings = {part: value for part, value in settings.items() if part != _ORDERED}
+    document = _Reader(find_lines).read(data["root"], settings, str(data.get("policy", "")), tuple(ignored))
+    return replace(document, sections={key: data[key] for key in sections if key in data})
 
 
 def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
@@ -65,18 +75,8 @@ def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
 
 def head_values(tree: TreeColumns, settings: PolicySettings) -> dict[str, Any]:
     """Return the keys of a document that describe the policy as a whole."""
-    return {"policy": tree.policy_slug, "revision": tree.number, "settings": settings.to_json()}
-
-
-def walk_document(tree: TreeColumns) -> Iterator[tuple[int, int]]:
-    """Yield (entry, level) in document order, parents first, and (−1, level) after the last child of each group."""
-    stack = [(0, 0)]
-    while stack:
-        i, level = stack.pop()
-        yield i, level
-        if i >= 0 and tree.is_group[i]:
-            stack.append((-1, level))
-            stack += ((child, level + 1) for child in reversed(tree.listed_children(i)))
+    stated = {part: value for part, value in settings.to_json().items() if part != _ORDERED}
+    return {"policy": tree.policy_slug, "revision": tree.number, "settings": stated}
 
 
 def plain_number(shares: float) -> float | int:

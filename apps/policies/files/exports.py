@@ -10,11 +10,13 @@ Engine.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from typing import NamedTuple
+from io import BytesIO
+from typing import Any, NamedTuple
 
 import zstandard
 from django.db import transaction
@@ -25,12 +27,15 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import Rights, administers_policies, visible_entries
+from apps.policies.files.parsed_document import ParsedDocument
+from apps.policies.files.sections import section_values
 from apps.policies.formats import gridengine
 from apps.policies.formats.base import Difference, Format, LastImport
-from apps.policies.formats.registry import FORMATS, dropped, get_format, text_of, write_file
+from apps.policies.formats.decoding import text_of
+from apps.policies.formats.registry import FORMATS, dropped, get_format, write_file
 from apps.policies.formats.sacctmgr_against import Compared, associations_of, fit_to
 from apps.policies.formats.sacctmgr_dump import Dump, Line
-from apps.policies.formats.slurm_tree import slurm_shares
+from apps.policies.formats.slurm_tree import ROOT, Associations, slurm_shares
 from apps.policies.formats.whole_shares import plain_word
 from apps.policies.models import ChangeSet, Grant, ImportedFile, Policy
 from apps.policies.selectors import get_policy, get_revision
@@ -40,8 +45,14 @@ from apps.policies.tree.slurm_associations import association_name
 from apps.policies.tree.stored import load_tree
 
 # Longest file that is stored; of longer ones, only the cluster's name is.
-MOST_CHARACTERS = 32 * 2**20
+LONGEST_STORED_FILE = 32 * 2**20
 _READ, _WRITE = "policies:read", "policies:write"
+_LONGEST_CLUSTER = 128
+
+
+def imported_cluster(policy: Policy) -> str:
+    """Name of the cluster of the active import file; "" if there is no file, or it names none."""
+    return _active(policy).values_list("cluster", flat=True).first() or ""
 
 
 def last_import_of(policy: Policy, tree: TreeColumns, *, at: datetime, actor: Actor) -> LastImport | None:
@@ -66,7 +77,7 @@ def store_import_file(
     """
     if not _may_publish_all(policy, tree, actor, at, _WRITE):
         return False
-    text = left.text if len(left.text) <= MOST_CHARACTERS else ""
+    text = left.text if len(left.text) <= LONGEST_STORED_FILE else ""
     digest = hashlib.sha256(text.encode()).hexdigest()
     last = _active(policy).first()
     if last is not None and (last.cluster, last.digest) == (left.cluster, digest) and change_set is None:
@@ -94,11 +105,11 @@ def store_import_file(
 
 def compress_text(text: str) -> bytes | None:
     """Compress the text; return None if it is empty or too long to store."""
-    return zstandard.ZstdCompressor(level=3).compress(text.encode()) if 0 < len(text) <= MOST_CHARACTERS else None
+    return zstandard.ZstdCompressor(level=3).compress(text.encode()) if 0 < len(text) <= LONGEST_STORED_FILE else None
 
 
 def decompress_text(packed_text: bytes) -> str:
-    return zstandard.ZstdDecompressor().decompress(packed_text, max_output_size=4 * MOST_CHARACTERS).decode()
+    return zstandard.ZstdDecompressor().decompress(packed_text, max_output_size=4 * LONGEST_STORED_FILE).decode()
 
 
 def _active(policy: Policy) -> QuerySet[ImportedFile]:
@@ -112,9 +123,6 @@ def _may_publish_all(policy: Policy, tree: TreeColumns, actor: Actor, at: dateti
     return administers_policies(actor, scope) or tree.uuid(0) in Rights(policy, actor, at).at(Grant.Verb.PUBLISH)
 
 
-_LONGEST_CLUSTER = 128
-
-
 @dataclass(frozen=True)
 class Export:
     """A revision to be written in one format. against: a file with the scheduler's current state."""
@@ -125,6 +133,8 @@ class Export:
     against: str | None = None
     # The stored file of the last import.
     remembered: LastImport | None = None
+    # Lists of plug-ins by key, of the head only.
+    sections: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def file_name(self) -> str:
@@ -135,6 +145,8 @@ class Export:
         """HTTP entity tag of the exported file."""
         left = self.remembered
         what = "" if left is None else f"-{hashlib.sha256(f'{left.cluster} {left.text}'.encode()).hexdigest()[:12]}"
+        if self.sections:
+            what += f"-{hashlib.sha256(json.dumps(self.sections).encode()).hexdigest()[:12]}"
         return f"{self.tree.number}-{self.format.name}{what}"
 
     @cached_property
@@ -176,10 +188,19 @@ class Export:
             )
         if self.remembered is not None and self.format.write_remembered is not None:
             return self.format.write_remembered(self.tree, self.remembered)
-        return write_file(self.format, self.tree, self.settings)
+        pieces = write_file(self.format, self.tree, self.settings)
+        if self.format.with_sections is None or not self.sections:
+            return pieces
+        return self.format.with_sections(pieces, self.sections)
 
     def text(self) -> str:
-        return "".join(self.pieces())
+        return self.content().decode()
+
+    def content(self) -> bytes:
+        """In UTF-8, encoded piece by piece: Python's other threads would wait while 100 MB are encoded at once."""
+        content = BytesIO()
+        content.writelines(map(str.encode, self.pieces()))
+        return content.getvalue()
 
 
 def export_policy(
@@ -243,7 +264,8 @@ def make_export(
                 f"{format.name} contains no cluster name.",
                 fields=[FieldProblem("cluster", "is not part of this format")],
             )
-        return Export(format, tree, settings)
+        is_head = format.with_sections is not None and tree.number == policy.head_number
+        return Export(format, tree, settings, sections=section_values(policy, tree) if is_head else {})
     text = None if options.against is None else text_of(options.against)
     last = last_import_of(policy, tree, at=at, actor=actor)
     if options.cluster:
@@ -288,6 +310,36 @@ def shares_for_slurm(tree: TreeColumns, cluster: str, listed: Iterable[ListedAss
         for key, association in associations_of(compared.fitted).items()
     }
     return WantedShares(compared.fitted, wanted, compared.notes)
+
+
+def document_of_slurm(cluster: str, listed: Sequence[ListedAssociation], tree: TreeColumns) -> ParsedDocument:
+    """Return the tree of a cluster's associations as its dump would declare it. tree: the policy's.
+
+    A listing lacks Slurm's own user root; it counts as listed where the policy has it.
+
+    Raises:
+        Invalid: it isn't one tree, such as an account whose parent isn't listed.
+    """
+    associations = Associations()
+    associations.cluster = cluster
+    below: dict[str, list[ListedAssociation]] = {}
+    for row in listed:
+        if not row.user:
+            below.setdefault(row.parent.lower() or ROOT, []).append(row)
+    waiting = [ROOT]
+    for parent in waiting:
+        for row in below.pop(parent, ()):
+            associations.account(row.group, parent, slurm_shares(row.shares), 0)
+            waiting.append(row.group.lower())
+    for row in (row for rows in below.values() for row in rows):
+        associations.problem(row.group, f"its parent {row.parent!r:.140} isn't listed", 0)
+    for row in listed:
+        if row.user:
+            associations.user(row.user, row.group, slurm_shares(row.shares), 0, row.partition)
+    own = tree.child_named(0, ROOT)
+    if own is not None and not tree.is_group[own]:
+        associations.user(ROOT, ROOT, slurm_shares("1"), 0)
+    return associations.declared()
 
 
 def shares_for_gridengine(tree: TreeColumns, listed: Iterable[ListedAssociation]) -> WantedShares:

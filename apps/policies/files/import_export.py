@@ -1,11 +1,15 @@
-"""Import a file as a change set against the current tree; the file changes only what it describes."""
+"""Import a file as a change set against the current tree; the file changes only what it describes.
+
+Where a file is followed, it changes which entries there are and where, and leaves published shares and settings alone.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -16,13 +20,16 @@ from apps.core.errors import FieldProblem, Invalid, NotAllowed, TooLarge
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import load_revision, require_reason_to_publish
 from apps.policies.changesets.drafts import CheckedOperations, check_operations, write_operations
-from apps.policies.changesets.review import outcome_of
-from apps.policies.files.exports import store_import_file
+from apps.policies.changesets.outcomes import outcome_of
+from apps.policies.files.exports import imported_cluster, store_import_file
+from apps.policies.files.parsed_document import ParsedDocument
+from apps.policies.files.sections import SectionImport, document_sections
 from apps.policies.formats import csv_table
 from apps.policies.formats.base import Format, LastImport
-from apps.policies.formats.registry import get_format, read_file, text_of
+from apps.policies.formats.decoding import text_of
+from apps.policies.formats.registry import get_format, read_file
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
-from apps.policies.operations.apply import MOST_OPERATIONS, Operation
+from apps.policies.operations.apply import MOST_APPLIED_OPERATIONS, Operation
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.publishing.direct import propose_tree, publish_tree
 from apps.policies.records import NewChangeSet, NewTree
@@ -32,9 +39,11 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import CODES, Comparison, changed_entries, compare, new_uids, operations_between
 from apps.policies.tree.document_merge import indexes_of, merge_document, refuse_new_names
+from apps.policies.tree.following import follow_document
 from apps.policies.tree.stored import archived_lookup, load_tree
 
-MOST_CHARACTERS = 4_000_000
+LONGEST_IMPORTED_TEXT = 4_000_000
+MOST_COMPARED_DRAFTS = 20  # open drafts of imports that are compared with what would be one more
 # Columns of a table without a header line.
 _COLUMNS = ("path", "shares", "kind")
 _LINE = re.compile(r"\bline (\d+)\b")
@@ -58,7 +67,7 @@ def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> Pa
 
     Raises Invalid with all invalid lines.
     """
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > LONGEST_IMPORTED_TEXT:
         raise TooLarge("That is more than can be pasted at once: import it as a file.")
     if is_document(draft):
         raise Invalid("This draft replaces the whole tree: import the file again with the change in it.", code="whole")
@@ -93,8 +102,8 @@ def paste_table(*, id: int, version: int, text: str, at: datetime, actor: Actor)
 
 
 def _require_room(n_edits: int) -> None:
-    if n_edits > MOST_OPERATIONS:
-        raise TooLarge(f"A draft holds at most {MOST_OPERATIONS:,} edits: import the table as a file.")
+    if n_edits > MOST_APPLIED_OPERATIONS:
+        raise TooLarge(f"A draft holds at most {MOST_APPLIED_OPERATIONS:,} edits: import the table as a file.")
 
 
 def _with_head(text: str) -> tuple[str, int]:
@@ -138,14 +147,24 @@ class ImportPlan:
     comparison: Comparison
     ignored: tuple[str, ...]
     left: LastImport | None = None
+    # Numbers of changes in lists of plug-ins, by key.
+    sections: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        return self.comparison.is_empty and not self.changed_settings
+        return self.comparison.is_empty and not self.changed_settings and not any(self.sections.values())
+
+    @property
+    def in_words(self) -> str:
+        """Numbers of changes, such as `added: 3, archived: 1; settings: window`."""
+        words = ", ".join(f"{what}: {n:,}" for what, n in self.comparison.counts() if n)
+        settings = f"settings: {', '.join(self.changed_settings)}" if self.changed_settings else ""
+        sections = ", ".join(f"{key}: {n:,}" for key, n in self.sections.items() if n)
+        return "; ".join(part for part in (words, settings, sections) if part)
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as in docs/policies-as-code.md: changed settings, and the first 200 entries."""
-        before, after = self.head_settings.to_json(), self.settings.to_json()
+        before, after = self.head_settings.parts(), self.settings.parts()
         return {
             "policy": self.policy.slug,
             "base_revision": self.policy.head_number,
@@ -165,16 +184,21 @@ class ImportPlan:
             ],
             "n_entries": self.comparison.n_entries,
             "ignored": list(self.ignored),
+            "sections": dict(self.sections),
         }
 
 
 @dataclass(frozen=True)
 class PolicyImport:
-    """A plan and its result: the change set and revision, or None if nothing was to be changed or published."""
+    """A plan and its result: the change set and revision, or None if nothing was to be changed or published.
+
+    was_open: the change set is a draft of before, which changes the same.
+    """
 
     plan: ImportPlan
     change_set: ChangeSet | None = None
     revision: Revision | None = None
+    was_open: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -189,14 +213,25 @@ class FileImport:
     """A file to be imported into a policy.
 
     settings: parts of PolicySettings, which override those in the file. keep_missing: entries that the file leaves out
-    stay instead of being archived.
+    stay instead of being archived. follow: published shares and settings stay, and moved entries are recognised.
+    listed: what a scheduler lists, in place of content; no file is then remembered.
     """
 
     policy_slug: str
     format: str
-    content: bytes
+    content: bytes = b""
     settings: Mapping[str, Any] | None = None
     keep_missing: bool = False
+    follow: bool = False
+    listed: ParsedDocument | None = None
+
+    def read(self) -> ParsedDocument:
+        return read_file(get_format(self.format), self.content) if self.listed is None else self.listed
+
+    def left(self, declared: ParsedDocument) -> LastImport | None:
+        """What later exports need of the file."""
+        remembers = get_format(self.format).remembers
+        return None if remembers is None or self.listed is not None else remembers(text_of(self.content), declared)
 
 
 def plan_import(*, file: FileImport, at: datetime, actor: Actor) -> ImportPlan:
@@ -211,21 +246,31 @@ def plan_import(*, file: FileImport, at: datetime, actor: Actor) -> ImportPlan:
         raise NotAllowed(
             "You see only a part of this policy, and a file is compared with the whole tree.", code="partial_view"
         )
-    declared = read_file(file_format, file.content)
-    tree = merge_document(
-        declared,
-        head,
-        fitted=file_format.fit(head),
-        keep_missing=file.keep_missing,
-        was_here=lambda uids: _known_uids(policy, uids),
-    )
+    declared = file.read()
+    tree, ignored = _merged(file, declared, policy, head)
     refuse_new_names(declared, head, tree)
-    left = None if file_format.remembers is None else file_format.remembers(text_of(file.content), declared)
-    if left is not None and left.text:
-        _refuse_cut_off(head, tree)
-    wanted = _settings({**declared.settings, **(file.settings or {})}, present)
-    before, after = present.to_json(), wanted.to_json()
+    left = file.left(declared)
+    if file.listed is not None or (left is not None and left.text):
+        refuse_cut_off(head, tree)
+    if file.follow:
+        refuse_other_cluster(policy, declared.policy)
+    wanted = present if file.follow else _settings({**declared.settings, **(file.settings or {})}, present)
+    before, after = present.parts(), wanted.parts()
     changed = tuple(part for part in after if after[part] != before[part])
+    sections = {
+        key: document_sections()[key].operations(
+            SectionImport(policy=policy, tree=tree, settings=wanted, values=values, at=at, actor=actor)
+        )
+        for key, values in ({} if file.follow else declared.sections).items()
+    }
+    operations = _operations(policy, head, tree, {part: after[part] for part in changed})
+    n_of_sections = sum(map(len, sections.values()))
+    if n_of_sections and (operations is None or len(operations) + n_of_sections > MOST_APPLIED_OPERATIONS):
+        raise TooLarge(
+            f"A change set holds at most {MOST_APPLIED_OPERATIONS:,} changes, and this one has {', '.join(sections)}, "
+            "too: import them apart."
+        )
+    operations = operations if operations is None else [*operations, *chain.from_iterable(sections.values())]
     return ImportPlan(
         policy=policy,
         format=file_format,
@@ -234,10 +279,37 @@ def plan_import(*, file: FileImport, at: datetime, actor: Actor) -> ImportPlan:
         head_settings=present,
         settings=wanted,
         changed_settings=changed,
-        operations=_operations(policy, head, tree, {part: after[part] for part in changed}),
+        operations=operations,
         comparison=compare(head, tree),
-        ignored=declared.ignored,
+        ignored=ignored,
         left=left,
+        sections={key: len(each) for key, each in sections.items()},
+    )
+
+
+def _merged(
+    file: FileImport, declared: ParsedDocument, policy: Policy, head: TreeColumns
+) -> tuple[TreeColumns, tuple[str, ...]]:
+    """The tree that the file asks for, and its contents that a policy doesn't take."""
+    fitted = get_format(file.format).fit(head)
+    how: dict[str, Any] = {"fitted": fitted, "keep_missing": file.keep_missing}
+    how["was_here"] = lambda uids: _known_uids(policy, uids)
+    if not file.follow:
+        return merge_document(declared, head, **how), declared.ignored
+    tree, notes = follow_document(declared, head, **how)
+    return tree, (*declared.ignored, *notes)
+
+
+def refuse_other_cluster(policy: Policy, cluster: str) -> None:
+    """Refuse to follow another cluster than that of the last import: it would archive what only the first one has."""
+    last = imported_cluster(policy)
+    if not last or not cluster or last.lower() == cluster.lower():
+        return
+    raise Invalid(
+        f"This is of the cluster {cluster}, and the policy follows {last}: send what {last} has, or make a policy of "
+        f"its own for {cluster}.",
+        code="other_cluster",
+        fields=[FieldProblem("cluster", f"is {cluster} here")],
     )
 
 
@@ -255,6 +327,8 @@ def import_policy(
         _store_file(plan, None, at, actor)
         return PolicyImport(plan)
     number, origin = plan.policy.head_number, ChangeSet.Origin.IMPORT
+    if file.follow and not publish and (same := _open_draft(plan)) is not None:
+        return PolicyImport(plan, same, was_open=True)
     if plan.operations is not None:
         change_set = make_change_set(
             policy_slug=file.policy_slug,
@@ -285,12 +359,34 @@ def import_policy(
     return PolicyImport(plan, change_set, published)
 
 
+def _open_draft(plan: ImportPlan) -> ChangeSet | None:
+    """An open change set of an import that changes the same, so that following again makes none beside it."""
+    ended = (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
+    imports = ChangeSet.objects.filter(policy=plan.policy, origin=ChangeSet.Origin.IMPORT)
+    same_base = imports.filter(base_number=plan.policy.head_number).exclude(state__in=ended)
+    wanted = _changes(plan.head, plan.tree)
+    for change_set in same_base.order_by("-pk")[:MOST_COMPARED_DRAFTS]:
+        if _changes(plan.head, outcome_of(change_set, plan.head).tree) == wanted:
+            return change_set
+    return None
+
+
+def proposes_same(change_set: ChangeSet, plan: ImportPlan) -> bool:
+    """Whether a change set, of whatever state and base, changes the same as a plan."""
+    base = load_tree(plan.policy, change_set.base_number)
+    return _changes(base, outcome_of(change_set, base).tree) == _changes(plan.head, plan.tree)
+
+
+def _changes(head: TreeColumns, tree: TreeColumns) -> Comparison:
+    return compare(head, tree, most=len(head) + len(tree))
+
+
 def _store_file(plan: ImportPlan, change_set: ChangeSet | None, at: datetime, actor: Actor) -> None:
     if plan.left is not None:
         store_import_file(plan.policy, plan.left, plan.head, change_set=change_set, at=at, actor=actor)
 
 
-def _refuse_cut_off(head: TreeColumns, tree: TreeColumns) -> None:
+def refuse_cut_off(head: TreeColumns, tree: TreeColumns) -> None:
     """Refuse a dump that seems cut off: it lacks most entries, and accounts in it have become empty."""
     stays = indexes_of(head.uid, tree)
     empty = (head.n_children > 0) & (stays >= 0) & (tree.n_children[np.maximum(stays, 0)] == 0)
@@ -317,12 +413,12 @@ def _operations(
     policy: Policy, head: TreeColumns, tree: TreeColumns, settings: dict[str, object]
 ) -> list[Operation] | None:
     changed, _ = changed_entries(head, tree)
-    if int(np.count_nonzero(changed)) > MOST_OPERATIONS:
+    if int(np.count_nonzero(changed)) > MOST_APPLIED_OPERATIONS:
         return None
     operations = operations_between(head, tree, archived=archived_lookup(policy, new_uids=new_uids(head, tree)))
     if settings:
         operations.append({"op": "set_policy", "settings": settings})
-    return None if len(operations) > MOST_OPERATIONS else operations
+    return None if len(operations) > MOST_APPLIED_OPERATIONS else operations
 
 
 def _settings(values: Mapping[str, Any], present: PolicySettings) -> PolicySettings:

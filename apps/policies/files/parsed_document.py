@@ -14,8 +14,8 @@ from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.tree.columns import SCOPES, Mask, TreeColumns
 from apps.policies.tree.names import (
     MAX_DEPTH,
-    MOST_CHILDREN,
-    MOST_ENTRIES,
+    MOST_CHILDREN_OF_ENTRY,
+    MOST_POLICY_ENTRIES,
     PARENT,
     RESERVE,
     clean_kind,
@@ -28,7 +28,7 @@ from apps.policies.tree.working_tree import breadth_first
 
 VALUES = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount")
 MOST_PROBLEMS = 50
-_MOST_KINDS = 1_000
+_MOST_ENTRY_KINDS = 1_000
 _NO_UID = b"\0" * 16
 
 
@@ -38,7 +38,8 @@ class ParsedDocument:
 
     came: (n,) position of each entry in the file, which orders siblings. carries: fields that the file format contains.
     says: mask of entries that the file describes, the others are only part of a path; None means all. where: returns
-    the location of an entry in the file. ignored: contents of the file that a policy doesn't store.
+    the location of an entry in the file. ignored: contents of the file that a policy doesn't store. sections: lists of
+    plug-ins by key, as the file has them.
     """
 
     tree: TreeColumns
@@ -49,6 +50,7 @@ class ParsedDocument:
     says: Mask | None = None
     where: Callable[[int], str] = lambda i: ""
     ignored: tuple[str, ...] = ()
+    sections: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Problem(NamedTuple):
@@ -101,8 +103,8 @@ class DocumentBuilder:
         if clean is None:
             return -1
         row = len(self.name)
-        if row >= MOST_ENTRIES:
-            raise TooLarge(f"A policy has at most {MOST_ENTRIES:,} entries.")
+        if row >= MOST_POLICY_ENTRIES:
+            raise TooLarge(f"A policy has at most {MOST_POLICY_ENTRIES:,} entries.")
         self.parent.append(parent)
         self.level.append(0 if parent < 0 else self.level[parent] + 1)
         self.line.append(line)
@@ -250,8 +252,10 @@ class DocumentBuilder:
             message = f"{clean!r} is repeated{f', first in line {first}' if first else ''}"
             self.problem(parent, place, f"{message}; siblings need different names", line)
             return None
-        if len(taken) >= MOST_CHILDREN:
-            raise TooLarge(f"{self.path(parent)} has too many children: at most {MOST_CHILDREN:,} are allowed.")
+        if len(taken) >= MOST_CHILDREN_OF_ENTRY:
+            raise TooLarge(
+                f"{self.path(parent)} has too many children: at most {MOST_CHILDREN_OF_ENTRY:,} are allowed."
+            )
         if self.level[parent] >= MAX_DEPTH:
             message = f"{self.path(parent)} has children below level {MAX_DEPTH}, the deepest allowed"
             self.problem(parent, place, message, line)
@@ -288,8 +292,8 @@ class DocumentBuilder:
         except ValueError as error:
             self.problem(row, "kind", str(error))
             return 0
-        if len(self._kinds) > _MOST_KINDS:
-            raise TooLarge(f"A policy has at most {_MOST_KINDS:,} different kinds.")
+        if len(self._kinds) > _MOST_ENTRY_KINDS:
+            raise TooLarge(f"A policy has at most {_MOST_ENTRY_KINDS:,} different kinds.")
         return self._kinds.setdefault(kind, len(self._kinds))
 
     def _kinds_in(self, order: Any) -> tuple[tuple[str, ...], Any]:

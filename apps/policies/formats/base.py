@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from django.utils.translation import gettext_noop
@@ -14,7 +14,23 @@ from apps.policies.files.document import Address
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.names import MOST_ENTRIES
+from apps.policies.tree.names import MOST_POLICY_ENTRIES
+
+_MOST_SHOWN_DIFFERENCES = 200
+
+WHOLE_TREE = (  # marked here once, for all formats
+    gettext_noop("settings"),
+    gettext_noop("uid"),
+    gettext_noop("name"),
+    gettext_noop("kind"),
+    gettext_noop("shares"),
+    gettext_noop("inherit"),
+    gettext_noop("scope"),
+    gettext_noop("locks"),
+    gettext_noop("dates"),
+    gettext_noop("membership rules"),
+    gettext_noop("mounts"),
+)
 
 
 def fit_unchanged(tree: TreeColumns) -> TreeColumns:
@@ -56,12 +72,10 @@ def refuse_many_lines(text: str, per_entry: int = 2) -> None:
     Raises:
         TooLarge: there are more than the most entries of a policy take.
     """
-    if text.count("\n") > per_entry * MOST_ENTRIES:
-        most = f"{per_entry * MOST_ENTRIES:,} lines are read, and a policy has at most {MOST_ENTRIES:,} entries"
+    if text.count("\n") > per_entry * MOST_POLICY_ENTRIES:
+        lines = per_entry * MOST_POLICY_ENTRIES
+        most = f"{lines:,} lines are read, and a policy has at most {MOST_POLICY_ENTRIES:,} entries"
         raise TooLarge(f"The file is too long: at most {most}.")
-
-
-_MOST_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -90,7 +104,7 @@ class Difference:
 
     @property
     def shown(self) -> Sequence[AssociationChange]:
-        return (*self.changed, *self.new, *self.gone)[:_MOST_SHOWN]
+        return (*self.changed, *self.new, *self.gone)[:_MOST_SHOWN_DIFFERENCES]
 
     @property
     def in_words(self) -> str:
@@ -110,21 +124,6 @@ class Difference:
         return len(self.gone)
 
 
-WHOLE_TREE = (  # marked here once, for all formats
-    gettext_noop("settings"),
-    gettext_noop("uid"),
-    gettext_noop("name"),
-    gettext_noop("kind"),
-    gettext_noop("shares"),
-    gettext_noop("inherit"),
-    gettext_noop("scope"),
-    gettext_noop("locks"),
-    gettext_noop("dates"),
-    gettext_noop("membership rules"),
-    gettext_noop("mounts"),
-)
-
-
 @dataclass(frozen=True)
 class Format:
     """One file format of policies.
@@ -135,8 +134,10 @@ class Format:
     an import to be stored. write_remembered: writes a tree (not fitted) with the data of the last import, which
     preserves values that a policy doesn't hold.
     has_associations: its groups are Slurm accounts, whose names are unique in the whole tree.
-    maps_by: the kind of the one mapping rule that finds the entry of every account; "": rules for each group.
+    maps_by: the kind of the one mapping rule that finds the entry of every account; "each": a rule for each group, by
+    its whole path with dots, whose users aren't in the tree; "": rules for groups by name.
     needs_cluster: exports must name the cluster, because Slurm applies the file to all clusters otherwise.
+    with_sections: adds lists of plug-ins, by key, to what `write` yields; None for formats that hold the tree alone.
     looks_like: returns whether a text is probably in this format; used to name the right format in errors.
     """
 
@@ -157,6 +158,7 @@ class Format:
     write_remembered: Callable[[TreeColumns, LastImport], Iterator[str]] | None = None
     has_associations: bool = False
     needs_cluster: bool = False
+    with_sections: Callable[[Iterator[str], Mapping[str, Any]], Iterator[str]] | None = None
     maps_by: str = ""
 
 

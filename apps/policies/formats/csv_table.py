@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from django.utils.translation import gettext_noop
 
-from apps.core.invisible import visible
-from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
-from apps.policies.formats.base import Format, invalid_line, refuse_many_lines, wrong_format
+from apps.policies.files.plain_leaves import Entries, shares_texts, uid_texts
+from apps.policies.formats.base import Format, invalid_line, refuse_many_lines
+from apps.policies.formats.separated_table import (
+    SEPARATOR_LINE,
+    SeparatedTable,
+    decimal_mark,
+    escape_formula,
+    unescape_formula,
+    without_thousands,
+)
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.columns import SCOPES, TreeColumns
 from apps.policies.tree.names import PARENT, RESERVE
 
 COLUMNS = ("path", "kind", "shares", "scope", "sources", "locked", "uid")
+_LINES_AT_ONCE = 10_000
 _OTHER_NAMES = {"percent": "percent", "share": "shares", "entry": "path"}
 _CARRIES = {
     "kind": ("kind", "is_group"),
@@ -29,63 +36,26 @@ _CARRIES = {
     "scope": ("scope", "scope_sources"),
     "locked": ("locked",),
 }
-_FORMULA = re.compile(r"\s*[=+\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"(\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_GROUPS = {mark: re.compile(rf"[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+", re.ASCII) for mark in ".,"}
-_AMBIGUOUS = re.compile(r"[1-9]\d{0,2}(?:[.,]\d{3})*,\d{3}|[1-9]\d{0,2}\.\d{3}", re.ASCII)
-# A number with this decimal mark: it has other than three digits, a zero alone before it, or the other mark for
-# thousands.
-_IS_DECIMAL = {
-    mark: re.compile(rf"\d*\{mark}(?!\d{{3}}$)\d+|0?\{mark}\d+|\d{{1,3}}(?:\{other}\d{{3}})+\{mark}\d+", re.ASCII)
-    for mark, other in ((".", ","), (",", "."))
-}
-_SEPARATOR_LINE = re.compile(r"\s*\"?sep=(.?)\"?\s*", re.IGNORECASE)  # the first line of a file for Excel
 _YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0", ""})
-
-
-def escape_formula(cell: str) -> str:
-    """Prefix an apostrophe to text that a spreadsheet would run as a formula, and to such text that already has one."""
-    return f"'{cell}" if _is_formula(visible(cell).lstrip("'")) else cell
-
-
-def unescape_formula(cell: str) -> str:
-    """Undo `escape_formula`; raise ValueError for a formula."""
-    if cell.startswith("'") and _is_formula(visible(cell).lstrip("'")):
-        return cell[1:]
-    if _is_formula(visible(cell)):
-        raise ValueError(
-            f"{cell[:40]!r} would be run as a formula; if it is meant as text, put an apostrophe before it"
-        )
-    return cell
-
-
-def _is_formula(shown: str) -> bool:
-    return _FORMULA.match(shown) is not None
 
 
 def read(text: str) -> ParsedDocument:
     refuse_many_lines(text)
-    table = _Table(text)
-    rows = [row for row in table if row]
-    taken = _TableEntries(table, _decimal_mark(rows, table))
+    table = SeparatedTable(text, columns=(*COLUMNS, "percent"), other_names=_OTHER_NAMES)
+    if {"shares", "percent"} <= set(table.columns):
+        raise invalid_line(
+            1, f"a column is repeated: percent takes the place of shares; known are {', '.join(COLUMNS)}"
+        )
+    rows = [row for line, cells in table if (row := _Row(line, cells))]
+    numbers = (row.cells.get(column, "") for row in rows for column in ("shares", "percent"))
+    mark = decimal_mark(numbers, has_plain_decimals=table.has_plain_decimals)
+    taken = _TableEntries(table.columns, mark)
     for row in sorted(rows, key=lambda row: row.depth):
         taken.take(row)
     taken.check_percentages()
     carries = {value for column in table.columns for value in _CARRIES.get(column, ())}
     return taken.finish(carries=frozenset(carries), says=taken.says)
-
-
-def _decimal_mark(rows: Sequence[_Row], table: _Table) -> str:
-    """The decimal mark that the numbers of a table prove, or its separator suggests; "" if neither does."""
-    numbers = [_bare(row.cells.get(column, "")) for row in rows for column in ("shares", "percent")]
-    proven = {mark for mark in ".," if any(map(_IS_DECIMAL[mark].fullmatch, numbers))}
-    if len(proven) == 1:
-        return proven.pop()
-    return "." if table.has_plain_decimals and not proven else ""
-
-
-def _bare(cell: str) -> str:
-    return cell.strip().removesuffix("%").rstrip()
 
 
 class _Row:
@@ -111,59 +81,14 @@ class _Row:
         return any(self.cells.values())
 
 
-class _Table:
-    """Rows of a text, with any separator and any order of columns."""
-
-    def __init__(self, text: str) -> None:
-        lines = (line for line in text.split("\n") if line.strip())
-        first = next(lines, "")
-        named = _SEPARATOR_LINE.fullmatch(first)
-        header = next(lines, "") if named else first
-        counts = {mark: header.count(mark) for mark in ",;\t"}
-        self._mark = (named and named[1]) or max(counts, key=lambda mark: counts[mark])
-        self._reader = csv.reader(io.StringIO(text, newline=""), delimiter=self._mark, strict=True)
-        if named:
-            next(self._lines())
-        names = [name.strip().lower() for name in next(self._lines(), [])]
-        self.columns = [_OTHER_NAMES.get(name, name) for name in names]
-        known = {*COLUMNS, "percent"}
-        if "path" not in self.columns:
-            raise wrong_format("CSV table", 1, f"its first line names no column path; known are {', '.join(COLUMNS)}")
-        unknown = [name for name in self.columns if name not in known]
-        if unknown or len(set(self.columns)) != len(self.columns) or {"shares", "percent"} <= set(self.columns):
-            problem = f"{unknown[0]!r:.40} is unknown" if unknown else "a column is repeated"
-            raise invalid_line(1, f"{problem}; known are {', '.join(COLUMNS)}, or percent for shares")
-
-    @property
-    def has_plain_decimals(self) -> bool:
-        """Whether a comma separates the cells, so that a number without quotes has a decimal point."""
-        return self._mark == ","
-
-    def _lines(self) -> Iterator[list[str]]:
-        try:
-            for cells in self._reader:
-                if any(cell.strip() for cell in cells):
-                    yield cells
-        except csv.Error as error:
-            raise wrong_format("CSV table", self._reader.line_num, str(error)) from None
-
-    def __iter__(self) -> Iterator[_Row]:
-        for cells in self._lines():
-            line = self._reader.line_num
-            if len(cells) > len(self.columns) and any(cells[len(self.columns) :]):
-                problem = f"has {len(cells)} cells, the first line {len(self.columns)}"
-                raise invalid_line(line, f"{problem}; put cells with {self._mark} in quotes")
-            yield _Row(line, dict(zip(self.columns, [*cells, *[""] * len(self.columns)], strict=False)))
-
-
 class _TableEntries(DocumentBuilder):
     """Builds entries from rows, parents first; ancestors without a row are only part of a path."""
 
-    def __init__(self, table: _Table, decimal_mark: str) -> None:
+    def __init__(self, columns: Sequence[str], mark: str) -> None:
         super().__init__()
-        self._decimal_mark = decimal_mark
+        self._decimal_mark = mark
         self.says: list[bool] = []
-        self._columns = table.columns
+        self._columns = columns
         self._percent: dict[int, float] = {}
         self.add(-1, "root", is_group=True)
         self.says.append(False)
@@ -234,7 +159,7 @@ class _TableEntries(DocumentBuilder):
         is_percent = is_percent or number != text
         if not text:
             raise ValueError(f'is empty; write a number, or "{PARENT}"')
-        number = self._plain(number, is_percent=is_percent)
+        number = without_thousands(number, self._decimal_mark, is_percent=is_percent)
         if text.lstrip("'").startswith(("=", "@", "＝", "＠")):
             raise ValueError(f"{text[:40]!r} is a formula; write its result")
         if not _NUMBER.fullmatch(number):
@@ -245,25 +170,6 @@ class _TableEntries(DocumentBuilder):
                 raise ValueError(f"{text[:40]} is more than 100 %")
             self._percent[at] = value
         return value
-
-    def _plain(self, number: str, *, is_percent: bool) -> str:
-        """The number with a decimal point and without marks of thousands; raise ValueError if it may be two numbers."""
-        mark = self._decimal_mark
-        if is_percent and not mark and _GROUPS["."].fullmatch(number) and number.count(".") == 1:
-            mark = "."  # thousands of per cent aren't meant
-        if _AMBIGUOUS.fullmatch(number) and (not mark or "," in number):
-            bare, decimal = number.replace(",", "").replace(".", ""), number.replace(",", ".")
-            first, _, last = decimal.rpartition(".")
-            fraction = last if "," in number else f"{last}0"  # a fourth digit, which isn't asked about again
-            whole = first.replace(".", "")
-            raise ValueError(f"{number!r} may be {bare} or {whole}.{fraction}; write it as one of these")
-        if "," in number and "." in number:
-            mark = max(",.", key=number.rfind)
-        thousands = "," if mark == "." else "."
-        whole, point, rest = number.partition(mark) if mark else (number, "", "")
-        if _GROUPS[thousands].fullmatch(whole):
-            whole = whole.replace(thousands, "")
-        return f"{whole}{point}{rest}".replace(",", ".")
 
     def _set_more(self, at: int, cells: dict[str, str]) -> None:
         line = self.line[at]
@@ -300,24 +206,30 @@ class _TableEntries(DocumentBuilder):
 
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     yield ",".join(COLUMNS) + "\r\n"
-    paths, nodes = _paths(tree), list(tree.nodes())
-    for i in tree.listed.tolist():
-        path, node = paths[i], nodes[i]
-        shares = "" if path == "/" else PARENT if node.shares is None else json.dumps(plain_number(node.shares))
-        sources = ";".join(node.scope_sources)
-        cells = [_quoted(path), _quoted(node.kind), shares, node.scope, _quoted(sources), "yes" if node.locked else ""]
-        yield ",".join([*cells, str(node.uid)]) + "\r\n"
+    for begin in range(0, len(tree), _LINES_AT_ONCE):
+        yield _lines(tree, tree.listed[begin : begin + _LINES_AT_ONCE])
+
+
+def _lines(tree: TreeColumns, entries: Entries) -> str:
+    rows, kinds = entries.tolist(), [*map(_quoted, tree.kind_names)]
+    columns = zip(
+        map(_quoted, tree.paths(entries)),
+        map(kinds.__getitem__, tree.kind_code[entries].tolist()),
+        shares_texts(tree, entries, lambda value: value if isinstance(value, str) else json.dumps(value)),
+        map(SCOPES.__getitem__, tree.scope_code[entries].tolist()),
+        [_quoted(";".join(tree.scope_sources.get(i, ()))) for i in rows] if tree.scope_sources else repeat(""),
+        map(("", "yes").__getitem__, tree.locked[entries].tolist()),
+        uid_texts(tree.uid[entries]),
+        strict=False,  # what repeats has no end
+    )
+    return "".join(
+        f"{path},{kind},{shares if i else ''},{scope},{sources},{locked},{uid}\r\n"
+        for i, (path, kind, shares, scope, sources, locked, uid) in zip(rows, columns, strict=True)
+    )
 
 
 def _quoted(text: str) -> str:
     return '"' + escape_formula(text).replace('"', '""') + '"' if text else ""
-
-
-def _paths(tree: TreeColumns) -> list[str]:
-    paths = ["/"]
-    for parent, name in zip(tree.parent[1:].tolist(), tree.name[1:], strict=True):
-        paths.append(f"{paths[parent]}/{name}" if parent else f"/{name}")
-    return paths
 
 
 def fit(tree: TreeColumns) -> TreeColumns:
@@ -338,7 +250,7 @@ def fit(tree: TreeColumns) -> TreeColumns:
 
 
 def _looks_like(text: str) -> bool:
-    lines = (line for line in text.split("\n") if line.strip() and not _SEPARATOR_LINE.fullmatch(line))
+    lines = (line for line in text.split("\n") if line.strip() and not SEPARATOR_LINE.fullmatch(line))
     first = next(lines, "")
     return "path" in re.split(r'[,;\t"\s]+', first.lower())
 

@@ -20,7 +20,7 @@ from apps.policies.tree.columns import TreeColumns
 
 LABEL = "share tree of Grid Engine"
 PROJECT = "project"
-MOST_SHARES = 4_294_967_295
+MOST_GRIDENGINE_SHARES = 4_294_967_295
 _KEYS = ("id", "name", "type", "shares", "childnodes", "version")
 _CONTINUED = re.compile(r"[ \t]*\\[ \t]*\n[ \t]*")
 _LINE = re.compile(r"\s*([a-z]+)\s*=\s*(.*?)\s*")
@@ -124,8 +124,10 @@ def _add_node(builder: DocumentBuilder, parent: int, node: _Node, *, is_group: b
     elif kind == "1":
         builder.kind[row] = builder._kind(row, PROJECT)
     shares, line = node.values.get("shares", ("1", node.line))
-    if not re.fullmatch(r"[0-9]{1,10}", shares) or int(shares) > MOST_SHARES:
-        builder.problem(row, "shares", f"{shares[:40]!r} is not a whole number from 0 to {MOST_SHARES:,}", line)
+    if not re.fullmatch(r"[0-9]{1,10}", shares) or int(shares) > MOST_GRIDENGINE_SHARES:
+        builder.problem(
+            row, "shares", f"{shares[:40]!r} is not a whole number from 0 to {MOST_GRIDENGINE_SHARES:,}", line
+        )
     else:
         builder.shares[row] = float(shares)
     return row
@@ -150,7 +152,7 @@ def fit(tree: TreeColumns) -> TreeColumns:
         kind_code=kind_code,
         is_group=tree.n_children > 0,
         locked=none,
-        shares=whole_shares(counted, MOST_SHARES),
+        shares=whole_shares(counted, MOST_GRIDENGINE_SHARES),
         scope_code=np.zeros(len(tree), dtype=np.uint8),
         scope_sources={},
         dates={},
@@ -167,7 +169,7 @@ def fit_to(tree: TreeColumns, now: Mapping[str, str]) -> TreeColumns:
         if path in now:
             there[i] = float(now[path])
     counted = replace(tree, shares=np.where(tree.inherit, 1.0, tree.shares), inherit=np.zeros(len(tree), np.bool_))
-    return replace(fitted, shares=whole_shares(counted, MOST_SHARES, there))
+    return replace(fitted, shares=whole_shares(counted, MOST_GRIDENGINE_SHARES, there))
 
 
 def nodes_of(fitted: TreeColumns) -> Iterator[tuple[str, str, int]]:

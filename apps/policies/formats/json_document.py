@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.utils.translation import gettext_noop
 
 from apps.core.errors import Invalid, TooLarge
 from apps.core.json_values import has_more_values
-from apps.policies.files.document import Address, entry_values, head_values, read_document, walk_document
+from apps.policies.files.document import Address, entry_values, head_values, read_document
+from apps.policies.files.document_walk import WalkedNodes, walk_document
 from apps.policies.files.parsed_document import ParsedDocument
+from apps.policies.files.plain_leaves import Entries, columns_of_leaves
 from apps.policies.formats.base import WHOLE_TREE, Format, line_finder
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.names import MOST_ENTRIES
+from apps.policies.tree.names import MOST_POLICY_ENTRIES
 
-MOST_VALUES = 6 * MOST_ENTRIES  # a file of 64 MB has no room for more in each of the most entries
+MOST_POLICY_VALUES = 6 * MOST_POLICY_ENTRIES  # a file of 64 MB has no room for more in each of the most entries
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 
 
@@ -48,25 +51,40 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read(text: str) -> ParsedDocument:
-    if has_more_values(text.encode(), MOST_VALUES):
-        raise TooLarge(f"The document has more than {MOST_VALUES:,} values.")
+    if has_more_values(text.encode(), MOST_POLICY_VALUES):
+        raise TooLarge(f"The document has more than {MOST_POLICY_VALUES:,} values.")
     return read_document(parse(text), line_finder(lambda: json_places(text)))
 
 
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
-    head = json.dumps(head_values(tree, settings), ensure_ascii=False, allow_nan=False)
+    head = _encode(head_values(tree, settings))
     yield f'{head[:-1]},\n"root":'
-    nodes = list(tree.nodes())
+    nodes = WalkedNodes(tree)
     is_first = True
-    for i, level in walk_document(tree):
-        if i < 0:
+    for step, level in walk_document(tree):
+        begin = "\n" + " " * level
+        if not isinstance(step, int):
+            yield ("" if is_first else ",") + begin + f",{begin}".join(_leaves(tree, step))
+            is_first = False
+            continue
+        if step < 0:
             yield "]}"
         else:
-            entry = json.dumps(entry_values(tree, i, nodes[i]), ensure_ascii=False, allow_nan=False)
-            yield ("" if is_first else ",") + "\n" + " " * level
-            yield f'{entry[:-1]}, "children": [' if tree.is_group[i] else entry
-        is_first = i >= 0 and bool(tree.is_group[i])
+            entry = _encode(entry_values(tree, step, nodes.node(step, level)))
+            yield ("" if is_first else ",") + begin
+            yield f'{entry[:-1]}, "children": [' if tree.is_group[step] else entry
+        is_first = step >= 0 and bool(tree.is_group[step])
     yield "}\n"
+
+
+def _leaves(tree: TreeColumns, entries: Entries) -> list[str]:
+    """`entry_values` of plain leaves."""
+    columns = columns_of_leaves(tree, entries, _encode)
+    names = map(_encode, columns.name)
+    return [
+        f'{{"uid": "{uid}", "name": {name}, "kind": {kind}, "shares": {shares}}}'
+        for uid, name, kind, shares in zip(columns.uid, names, columns.kind, columns.shares, strict=True)
+    ]
 
 
 def json_places(text: str) -> Iterator[tuple[Address, int]]:
@@ -93,6 +111,19 @@ def json_places(text: str) -> Iterator[tuple[Address, int]]:
                 open_.append([address, 0 if piece == "[" else None])
 
 
+def with_sections(pieces: Iterator[str], sections: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the document with further lists behind the root, one object a line."""
+    last = ""
+    for piece in pieces:
+        yield last
+        last = piece
+    yield last.rstrip().removesuffix("}")
+    for key, values in sections.items():
+        lines = ",\n".join(_encode(each) for each in values)
+        yield f",\n{json.dumps(key)}: [\n{lines}\n]"
+    yield "}\n"
+
+
 def _looks_like(text: str) -> bool:
     return text.lstrip()[:1] in ("{", "[")
 
@@ -114,5 +145,6 @@ FORMAT = Format(
     read=read,
     write=write,
     looks_like=_looks_like,
+    with_sections=with_sections,
     has_settings=True,
 )

@@ -11,12 +11,20 @@ from typing import Any
 import numpy as np
 
 from apps.core.counts import counted
-from apps.core.errors import DomainError, FieldProblem, Invalid, TooLarge
-from apps.core.packing import Bounds, Damaged, Expands, packing_of, unpack_gzip
+from apps.core.errors import DomainError, FieldProblem, Invalid
 from apps.engine.installed import Installed, load_installed, require_name, require_texts
 from apps.policies.files.parsed_document import ParsedDocument
-from apps.policies.formats import csv_table, gridengine, json_document, sacctmgr, sacctmgr_script, yaml_document
+from apps.policies.formats import (
+    csv_table,
+    gridengine,
+    htcondor,
+    json_document,
+    sacctmgr,
+    sacctmgr_script,
+    yaml_document,
+)
 from apps.policies.formats.base import Format
+from apps.policies.formats.decoding import text_of
 from apps.policies.formats.slurm_listings import tree_hint
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SPARSE, TreeColumns
@@ -24,6 +32,25 @@ from apps.policies.tree.names import new_uids
 
 ENTRY_POINT_GROUP = "fairshare.policy_formats"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")  # part of a URL
+_BUILT_IN: dict[str, Format] = {
+    module.FORMAT.name: module.FORMAT
+    for module in (yaml_document, json_document, csv_table, sacctmgr, sacctmgr_script, gridengine, htcondor)
+}
+_HEAD = 64 * 1024  # characters by which a format is recognised
+_WORDS = {
+    "kind": "kinds",
+    "shares": "exact shares",
+    "inherit": "inherited shares",
+    "is_group": "empty groups or leaves",
+    "scope_code": "scopes",
+    "scope_sources": "sources of scopes",
+    "locked": "locks",
+    "dates": "dates",
+    "members": "membership rules",
+    "mount": "mounts",
+    "name": "exact names",
+}
+_MOST_DISTINCTIVE = (json_document.FORMAT, sacctmgr.FORMAT, gridengine.FORMAT, htcondor.FORMAT, sacctmgr_script.FORMAT)
 
 
 @cache
@@ -108,28 +135,8 @@ def _failed(policy_format: Format, what: str) -> Invalid:
     return Invalid(f"The package of the policy format {policy_format.name} {what}.", code="package_failed")
 
 
-_BUILT_IN: dict[str, Format] = {
-    module.FORMAT.name: module.FORMAT
-    for module in (yaml_document, json_document, csv_table, sacctmgr, sacctmgr_script, gridengine)
-}
 _PACKAGED = load_package_formats(tuple(_BUILT_IN))
 FORMATS: Mapping[str, Format] = {**_BUILT_IN, **_PACKAGED.objects}
-MOST_BYTES = 512 * 1024 * 1024
-_HEAD = 64 * 1024  # characters by which a format is recognised
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_WORDS = {
-    "kind": "kinds",
-    "shares": "exact shares",
-    "inherit": "inherited shares",
-    "is_group": "empty groups or leaves",
-    "scope_code": "scopes",
-    "scope_sources": "sources of scopes",
-    "locked": "locks",
-    "dates": "dates",
-    "members": "membership rules",
-    "mount": "mounts",
-    "name": "exact names",
-}
 
 
 def installed_formats() -> Installed[Format]:
@@ -163,9 +170,6 @@ def guess_format(text: str) -> Format | None:
     return next((each for each in (*_MOST_DISTINCTIVE, *FORMATS.values()) if each.looks_like(text[:_HEAD])), None)
 
 
-_MOST_DISTINCTIVE = (json_document.FORMAT, sacctmgr.FORMAT, gridengine.FORMAT, sacctmgr_script.FORMAT)
-
-
 def read_file(format: Format, content: bytes) -> ParsedDocument:
     """Read a file; raise Invalid with lines and paths, or with the format that it seems to be in."""
     text = text_of(content)
@@ -183,39 +187,6 @@ def read_file(format: Format, content: bytes) -> ParsedDocument:
 
 def write_file(format: Format, tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     return format.write(format.fit(tree), settings)
-
-
-def text_of(content: bytes) -> str:
-    """Decode UTF-8 with or without byte order mark, optionally compressed by gzip; line ends become \\n."""
-    if len(content) > MOST_BYTES:
-        raise TooLarge(f"A file has at most {MOST_BYTES // 2**20} MB.")
-    if packing_of(content) == "gzip":
-        content = _unpacked(content)
-    if content.startswith(_UTF16):
-        raise _unreadable("is UTF-16", 1)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise _unreadable(f"isn't UTF-8: byte 0x{content[error.start]:02X} in line {line}", line) from None
-    if "\0" in text:
-        raise _unreadable("is not text: it contains zero bytes", text.count("\n", 0, text.index("\0")) + 1)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _unpacked(content: bytes) -> bytes:
-    try:
-        return unpack_gzip(content, Bounds(n_bytes=MOST_BYTES))
-    except Expands:
-        raise TooLarge("The file expands too much when it is unpacked.", code="expands_too_much") from None
-    except Damaged as error:
-        message = f"The gzip file is damaged at byte {error.position} ({error.why}): copy it again."
-        raise Invalid(message, code="corrupt_gzip") from None
-
-
-def _unreadable(message: str, line: int) -> Invalid:
-    text = f"The file {message}; save it as UTF-8 (a spreadsheet calls it CSV UTF-8) and send it again."
-    return Invalid(text, code="bad_encoding", fields=[FieldProblem(f"line {line}", message)])
 
 
 def dropped(format: Format, tree: TreeColumns) -> list[str]:

@@ -22,7 +22,7 @@ from apps.policies.files.document import plain_number
 from apps.policies.formats.base import AssociationChange, Difference
 from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of, has_unquoted_types
 from apps.policies.formats.slurm_names import in_command, in_dump, name_of_entry
-from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHARE_KEYS, USE_PARENT, fit
+from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SLURM_SHARES, ROOT, SHARE_KEYS, USE_PARENT, fit
 from apps.policies.formats.whole_shares import competitors, members_of, whole_shares
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.names import PARENT
@@ -83,7 +83,7 @@ def fit_to(tree: TreeColumns, dump: Dump) -> TreeColumns:
         line = there.get(key)
         if line is not None and not isinstance(line.shares, str):
             now[wanted.row] = line.shares
-    return replace(fitted, shares=whole_shares(tree, MOST_SHARES, now))
+    return replace(fitted, shares=whole_shares(tree, MOST_SLURM_SHARES, now))
 
 
 @dataclass(frozen=True)

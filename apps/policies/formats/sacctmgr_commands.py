@@ -18,7 +18,7 @@ from apps.policies.formats import sacctmgr_words as words
 from apps.policies.formats.base import wrong_format
 from apps.policies.formats.sacctmgr_words import Keys, key_of, names_in
 from apps.policies.formats.slurm_tree import DEFAULT_SHARES, KEEPS_CASE, ROOT, SHARE_KEYS, Account, Associations, User
-from apps.policies.tree.names import MOST_ENTRIES
+from apps.policies.tree.names import MOST_POLICY_ENTRIES
 from apps.policies.tree.slurm_associations import association_name
 
 LABEL = "script of sacctmgr commands"
@@ -89,6 +89,19 @@ _ENDS_AT = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
 _PROMPT = re.compile(r"\s*(?:->|\$|sacctmgr:)\s+")  # of a copied session, and of the manual's examples
 _SAYS_CASE = re.compile(rf"^\s*#.*\b{KEEPS_CASE}\b", re.MULTILINE)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_KEYS = {
+    ("add", "accounts"): words.ADD_ACCOUNT,
+    ("add", "users"): words.ADD_USER,
+    ("add", "clusters"): words.WHICH_CLUSTERS,
+    ("modify", "accounts"): words.WHICH_ACCOUNTS,
+    ("modify", "users"): words.WHICH_USERS,
+    ("delete", "accounts"): words.WHICH_ACCOUNTS,
+    ("delete", "users"): words.WHICH_USERS,
+}
+_CHANGES: dict[tuple[str, str], Keys] = {
+    ("modify", "accounts"): words.SET_ACCOUNT,
+    ("modify", "users"): words.SET_USER,
+}
 
 
 @dataclass
@@ -271,21 +284,6 @@ def _command(verb: str, words: Sequence[str], line: int, associations: Associati
     return _Command(verb, kind, which, changes)
 
 
-_KEYS = {
-    ("add", "accounts"): words.ADD_ACCOUNT,
-    ("add", "users"): words.ADD_USER,
-    ("add", "clusters"): words.WHICH_CLUSTERS,
-    ("modify", "accounts"): words.WHICH_ACCOUNTS,
-    ("modify", "users"): words.WHICH_USERS,
-    ("delete", "accounts"): words.WHICH_ACCOUNTS,
-    ("delete", "users"): words.WHICH_USERS,
-}
-_CHANGES: dict[tuple[str, str], Keys] = {
-    ("modify", "accounts"): words.SET_ACCOUNT,
-    ("modify", "users"): words.SET_USER,
-}
-
-
 def _split_options(
     arguments: Sequence[str], keys: Keys, line: int, associations: Associations, changes: Keys = ()
 ) -> tuple[_Words, _Words]:
@@ -378,8 +376,8 @@ class _Applied:
         if not names:
             associations.problem(command.what, "has no names", line)
         partitions = which.names("partitions") or []
-        if len(names) * len(accounts) * max(len(partitions), 1) > MOST_ENTRIES:
-            raise TooLarge(f"line {line}: a policy has at most {MOST_ENTRIES:,} entries.")
+        if len(names) * len(accounts) * max(len(partitions), 1) > MOST_POLICY_ENTRIES:
+            raise TooLarge(f"line {line}: a policy has at most {MOST_POLICY_ENTRIES:,} entries.")
         for name in names if not accounts else ():
             associations.problem(name, "is added without an account", line)
         for name, account, partition in product(names, accounts, partitions or [""]):
@@ -510,7 +508,7 @@ def _keeps_case(commands: Sequence[_Command], associations: Associations) -> boo
             continue
         names = [*command.which.bare, *(command.which.names("users", "names") or ())]
         accounts = command.which.names("accounts", "acct") or command.which.names("defaultaccount") or [""]
-        if len(names) * len(accounts) > MOST_ENTRIES:
+        if len(names) * len(accounts) > MOST_POLICY_ENTRIES:
             return False  # refused later
         for name, account in product(names, accounts):
             first = seen.setdefault((account.lower(), name.lower()), name)

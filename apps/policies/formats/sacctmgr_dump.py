@@ -50,6 +50,7 @@ _LINE_KEYS = {
     "Account": frozenset({"description", "organization"}),
     "User": frozenset({"defaultaccount"}),
 }
+Span = tuple[int, int]  # begin, end
 
 
 def read_dump(text: str) -> ParsedDocument:
@@ -180,9 +181,6 @@ def _without_comment(raw: str) -> tuple[str, str]:
             quote = "" if quote else char
         at += 1
     return "".join(chars), "".join(in_values)
-
-
-Span = tuple[int, int]  # begin, end
 
 
 class Statement(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from apps.core.errors import TooLarge
-from apps.policies.tree.names import MOST_ENTRIES
+from apps.policies.tree.names import MOST_POLICY_ENTRIES
 
 # (key, minimum number of letters) in Slurm's order
 Keys = Sequence[tuple[str, int]]
@@ -124,6 +124,9 @@ SET_USER: Keys = (
     *LIMITS,
 )
 WHICH_CLUSTERS: Keys = (("clusters", 1), ("names", 1), ("classification", 3), ("federation", 3), *LIMITS)
+_NAME = re.compile(r"(?:[^,\[]|\[[^\]]*\]|\[)+")
+_BRACKET = re.compile(r"\[([0-9,\- ]+)\]")
+_SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def key_of(word: str, keys: Keys) -> str | None:
@@ -156,11 +159,6 @@ def _differs_by_one(a: str, b: str) -> bool:
     return a[same + (len(a) == len(b)) :] == b[same + 1 :]
 
 
-_NAME = re.compile(r"(?:[^,\[]|\[[^\]]*\]|\[)+")
-_BRACKET = re.compile(r"\[([0-9,\- ]+)\]")
-_SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-
-
 def names_in(text: str) -> list[str]:
     """Return the names of a list: `a,b,node[1-3,07]`. Quotes and empty parts are dropped.
 
@@ -172,7 +170,7 @@ def names_in(text: str) -> list[str]:
         return [name for part in plain.split(",") if (name := part.strip())]
     names: list[str] = []
     for part in _NAME.findall(plain):
-        names += _expanded(part.strip(), MOST_ENTRIES - len(names))
+        names += _expanded(part.strip(), MOST_POLICY_ENTRIES - len(names))
     return names
 
 
@@ -185,7 +183,9 @@ def _expanded(name: str, most: int) -> Iterator[str]:
             numbers = [range(int(span[1]), int(span[2] or span[1]) + 1) for span in spans if span]
             n *= sum(map(len, numbers))
             if n > most:
-                raise TooLarge(f"{name[:60]!r} is a list of too many names: at most {MOST_ENTRIES:,} are allowed.")
+                raise TooLarge(
+                    f"{name[:60]!r} is a list of too many names: at most {MOST_POLICY_ENTRIES:,} are allowed."
+                )
             widths = [len(span[1]) for span in spans if span]
             choices.append(
                 [f"{number:0{w}d}" for one_span, w in zip(numbers, widths, strict=True) for number in one_span]

@@ -18,16 +18,22 @@ from apps.policies.formats.slurm_names import entry_of_name, fitting_name, in_co
 from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.names import MOST_ENTRIES, PARENT
-from apps.policies.tree.slurm_associations import SEPARATOR, association_name, split_association
+from apps.policies.tree.names import MOST_POLICY_ENTRIES, PARENT
+from apps.policies.tree.slurm_associations import SEPARATOR, association_name, beside_account, split_association
 
 USE_PARENT = 2_147_483_647  # Fairshare=parent in a dump
-MOST_SHARES = USE_PARENT - 1
+MOST_SLURM_SHARES = USE_PARENT - 1
 DEFAULT_SHARES = 1
 ROOT = "root"
 
 SHARE_KEYS = (FAIRSHARE, SHARES)
-_MOST_NAMED = 20
+_MOST_NAMED_LINES = 20
+
+# If its input has comments, sacctmgr exits with status 1 even though all commands succeed.
+HOW_TO_RUN = "run: grep -v '^#' FILE | sacctmgr -i"
+
+# In a comment of a script: user names keep their letter case, as slurmdbd's parameter of this name has it.
+KEEPS_CASE = "PreserveCaseUser"
 
 
 @dataclass
@@ -96,8 +102,8 @@ class Associations:
 
     def _place(self) -> int:
         self._n += 1
-        if self._n >= MOST_ENTRIES:
-            raise TooLarge(f"A policy has at most {MOST_ENTRIES:,} entries.")
+        if self._n >= MOST_POLICY_ENTRIES:
+            raise TooLarge(f"A policy has at most {MOST_POLICY_ENTRIES:,} entries.")
         return self._n
 
     def move(self, account: Account, parent: str, line: int) -> None:
@@ -175,11 +181,13 @@ class Associations:
             below.setdefault(account.name, []).extend(account.users.values())
         waiting = [(ROOT, self._tree.add(-1, ROOT, is_group=True))]
         for name, row in waiting:
+            accounts = {child.name for child in below[name] if isinstance(child, Account)}
             for child in sorted(below[name], key=lambda each: each.place):
                 is_account = isinstance(child, Account)
+                entry = child.entry if isinstance(child, User) else child.name
                 added = self._tree.add(
                     row,
-                    entry_of_name(child.entry if isinstance(child, User) else child.name),
+                    entry_of_name(beside_account(entry) if not is_account and entry in accounts else entry),
                     line=child.line,
                     place=repr(child.name)[:140],
                     kind="" if is_account else "user",
@@ -200,8 +208,8 @@ class Associations:
 
 
 def _first_of(texts: list[str]) -> str:
-    more = len(texts) - _MOST_NAMED
-    first = ", ".join(texts[:_MOST_NAMED])
+    more = len(texts) - _MOST_NAMED_LINES
+    first = ", ".join(texts[:_MOST_NAMED_LINES])
     return f"{first} and {more:,} more" if more > 0 else first
 
 
@@ -214,8 +222,8 @@ def slurm_shares(text: str) -> float | str:
         return PARENT
     if re.fullmatch(r"-[0-9]{1,10}", text):
         return DEFAULT_SHARES
-    if not re.fullmatch(r"\+?[0-9]{1,10}", text) or int(text) > MOST_SHARES:
-        raise ValueError(f'{text[:40]!r} is neither a whole number from 0 to {MOST_SHARES:,} nor "parent"')
+    if not re.fullmatch(r"\+?[0-9]{1,10}", text) or int(text) > MOST_SLURM_SHARES:
+        raise ValueError(f'{text[:40]!r} is neither a whole number from 0 to {MOST_SLURM_SHARES:,} nor "parent"')
     return int(text)
 
 
@@ -239,7 +247,7 @@ def fit(tree: TreeColumns) -> TreeColumns:
         kind_code=kind_code,
         is_group=accounts,
         locked=none,
-        shares=whole_shares(tree, MOST_SHARES),
+        shares=whole_shares(tree, MOST_SLURM_SHARES),
         scope_code=np.zeros(len(tree), dtype=np.uint8),
         scope_sources={},
         dates={},
@@ -250,14 +258,8 @@ def fit(tree: TreeColumns) -> TreeColumns:
 
 def _fitting_association(name: str) -> str:
     user, partition = split_association(name)
-    return association_name(fitting_name(user, is_lower=False), plain_word(partition))
-
-
-# If its input has comments, sacctmgr exits with status 1 even though all commands succeed.
-HOW_TO_RUN = "run: grep -v '^#' FILE | sacctmgr -i"
-
-# In a comment of a script: user names keep their letter case, as slurmdbd's parameter of this name has it.
-KEEPS_CASE = "PreserveCaseUser"
+    fitting, limited = fitting_name(user, is_lower=False), plain_word(partition)
+    return beside_account(fitting) if name == beside_account(user) else association_name(fitting, limited)
 
 
 def cluster_lines(tree: TreeColumns, cluster: str, how: str = "") -> tuple[str, str]:

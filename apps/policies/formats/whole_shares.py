@@ -10,8 +10,8 @@ import numpy.typing as npt
 from apps.policies.tree.columns import F8, Mask, TreeColumns
 
 # Leaves room for an appended number.
-_LONGEST = 120
-_MOST_DIGITS = 9
+_LONGEST_UNIQUE_NAME = 120
+_MOST_FACTOR_DIGITS = 9
 
 
 def coded_kinds(kinds: list[str]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
@@ -25,7 +25,7 @@ def plain_names(tree: TreeColumns, wanted: Sequence[str], together: Mask) -> lis
 
     together: entries whose names must differ in the whole file (Slurm's accounts).
     """
-    names = [name[:_LONGEST] for name in wanted]
+    names = [name[:_LONGEST_UNIQUE_NAME] for name in wanted]
     names[0] = "root"
     everywhere = {"root"}
     parents, is_one = tree.parent.tolist(), together.tolist()
@@ -43,7 +43,7 @@ def plain_names(tree: TreeColumns, wanted: Sequence[str], together: Mask) -> lis
 
 
 def _qualified(names: list[str], parent: int, name: str) -> str:
-    return f"{names[parent]}_{name}"[:_LONGEST] if parent > 0 else name
+    return f"{names[parent]}_{name}"[:_LONGEST_UNIQUE_NAME] if parent > 0 else name
 
 
 def _numbered(stem: str, taken: set[str]) -> str:
@@ -98,7 +98,7 @@ def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
     fractional = np.unique(above[raw_shares != np.rint(raw_shares)])
     open_ = np.zeros(len(tree), dtype=np.bool_)
     open_[fractional] = True
-    for digits in range(1, _MOST_DIGITS + 1):
+    for digits in range(1, _MOST_FACTOR_DIGITS + 1):
         members = open_[above]
         if not members.any():
             break

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 from django.utils.translation import gettext_noop
 
 from apps.core.errors import Invalid, TooLarge
-from apps.policies.files.document import entry_values, head_values, read_document, walk_document
+from apps.policies.files.document import entry_values, head_values, read_document
+from apps.policies.files.document_walk import WalkedNodes, walk_document
 from apps.policies.files.parsed_document import ParsedDocument
+from apps.policies.files.plain_leaves import Entries, columns_of_leaves
 from apps.policies.formats.base import WHOLE_TREE, Format, line_finder
-from apps.policies.formats.json_document import MOST_VALUES
+from apps.policies.formats.json_document import MOST_POLICY_VALUES
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
@@ -28,6 +30,11 @@ _READERS = ("null", "bool", "int", "float")
 
 _resolver: Any = yaml.resolver.Resolver()
 _constructor: Any = yaml.constructor.SafeConstructor()
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:[. ][A-Za-z0-9_-]+)*")  # matches no number or date
+_PLAIN_LINES = re.compile(rf"{_PLAIN.pattern}(?:\n{_PLAIN.pattern})*")
+_LETTERS = frozenset("abcdef")  # a uid that begins with one of them needs no quotes
+_WORDS = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null", "none", "inf", "nan"])
+_UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
 def load_yaml(text: bytes | str) -> Any:
@@ -38,7 +45,7 @@ def load_yaml(text: bytes | str) -> Any:
         TooLarge: it has more values than a document may have.
     """
     line_end, comma = ("\n", ",") if isinstance(text, str) else (b"\n", b",")
-    if text.count(line_end) + text.count(comma) > 2 * MOST_VALUES:  # type: ignore[arg-type]
+    if text.count(line_end) + text.count(comma) > 2 * MOST_POLICY_VALUES:  # type: ignore[arg-type]
         raise _too_many()
     stack: list[_Open] = []
     result: Any = None
@@ -46,7 +53,7 @@ def load_yaml(text: bytes | str) -> Any:
     for event in yaml.parse(text, Loader=_Parser):
         if isinstance(event, yaml.NodeEvent):
             n_nodes += 1
-            if n_nodes > 2 * MOST_VALUES:  # each value of a mapping has a key
+            if n_nodes > 2 * MOST_POLICY_VALUES:  # each value of a mapping has a key
                 raise _too_many()
         if isinstance(event, yaml.DocumentStartEvent):
             n_documents += 1
@@ -70,7 +77,7 @@ def load_yaml(text: bytes | str) -> Any:
 
 
 def _too_many() -> TooLarge:
-    return TooLarge(f"The document has more than {MOST_VALUES:,} values.")
+    return TooLarge(f"The document has more than {MOST_POLICY_VALUES:,} values.")
 
 
 def yaml_places(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
@@ -157,11 +164,6 @@ def _refusal(event: yaml.Event, message: str) -> Invalid:
     return Invalid(f"The document is not supported YAML: line {line}: {message}.", code="bad_document")
 
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:[. ][A-Za-z0-9_-]+)*")  # matches no number or date
-_WORDS = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null", "none", "inf", "nan"])
-_UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-
-
 def parse(text: str) -> Any:
     """Parse YAML text; raise Invalid with the line."""
     try:
@@ -182,10 +184,49 @@ def read(text: str) -> ParsedDocument:
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     yield yaml.dump(head_values(tree, settings), sort_keys=False, allow_unicode=True, Dumper=_Dumper)
     yield "root:\n"
-    nodes = list(tree.nodes())
-    for i, level in walk_document(tree):
-        if i >= 0:
-            yield _entry(entry_values(tree, i, nodes[i]), level, _children(tree, i))
+    nodes = WalkedNodes(tree)
+    for step, level in walk_document(tree):
+        if not isinstance(step, int):
+            yield _leaves(tree, step, level)
+        elif step >= 0:
+            yield _entry(entry_values(tree, step, nodes.node(step, level)), level, _children(tree, step))
+
+
+def _leaves(tree: TreeColumns, entries: Entries, level: int) -> str:
+    """`_entry` of plain leaves."""
+    columns = columns_of_leaves(tree, entries, _scalar)
+    uids = (uid if uid[0] in _LETTERS else f'"{uid}"' for uid in columns.uid)
+    names = columns.name if _are_plain(columns.name) else map(_text, columns.name)
+    indent = _indent(level)
+    return "".join(
+        f"{indent[:-2]}- uid: {uid}\n{indent}name: {name}\n{indent}kind: {kind}\n{indent}shares: {shares}\n"
+        for uid, name, kind, shares in zip(uids, names, columns.kind, columns.shares, strict=True)
+    )
+
+
+def _are_plain(names: Sequence[str]) -> bool:
+    """Whether YAML reads each of them as text without quotes."""
+    text = "\n".join(names)
+    is_line_each = text.count("\n") < len(names)
+    return is_line_each and _PLAIN_LINES.fullmatch(text) is not None and _WORDS.isdisjoint(map(str.lower, names))
+
+
+def with_sections(pieces: Iterator[str], sections: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the document with further lists behind the root, one object a line."""
+    yield from pieces
+    for key, values in sections.items():
+        yield f"{key}:\n"
+        yield from (f"- {flow_line(each)}\n" for each in values)
+
+
+def flow_line(values: Mapping[str, Any]) -> str:
+    """Plain values by name as one line of YAML, in its flow style."""
+    return "{" + ", ".join(f"{name}: {_flow_scalar(value)}" for name, value in values.items()) + "}"
+
+
+def _flow_scalar(value: Any) -> str:
+    """Texts in quotes: in the flow style, commas and brackets end a plain one."""
+    return json.dumps(value) if isinstance(value, str) else _scalar(value)
 
 
 def _children(tree: TreeColumns, i: int) -> str:
@@ -193,11 +234,15 @@ def _children(tree: TreeColumns, i: int) -> str:
 
 
 def _entry(values: Mapping[str, Any], level: int, children: str) -> str:
-    indent = "  " * max(level, 1) + ("  " if level else "")
+    indent = _indent(level)
     lines = [f"{key}: {_scalar(value)}" for key, value in values.items()]
     lines += [children] if children else []
     text = f"\n{indent}".join(lines)
     return f"{indent[:-2]}- {text}\n" if level else f"{indent}{text}\n"
+
+
+def _indent(level: int) -> str:
+    return "  " * max(level, 1) + ("  " if level else "")
 
 
 def _scalar(value: Any) -> str:
@@ -259,5 +304,6 @@ root:
     read=read,
     write=write,
     looks_like=_looks_like,
+    with_sections=with_sections,
     has_settings=True,
 )

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from apps.policies.settings import RESOURCES
 from apps.policies.tree.names import clean_text
 
-MOST_S = 1e18
+MOST_ADJUSTED_CORE_S = 1e18
 _NOWHERE = UUID(int=0)
 
 
@@ -47,6 +47,9 @@ class RevokedAdjustment:
     entry_uid: UUID
 
 
+AdjustmentChange = AddedAdjustment | RevokedAdjustment
+
+
 def read_adjustment(fields: object) -> AddedAdjustment:
     """Parse an adjustment from JSON, without its entry; raise ValueError with the reason if it is invalid."""
     if not isinstance(fields, Mapping):
@@ -56,8 +59,8 @@ def read_adjustment(fields: object) -> AddedAdjustment:
         raise ValueError(f"resource must be one of {', '.join(RESOURCES)}")
     if isinstance(amount, bool) or not isinstance(amount, int | float) or not math.isfinite(amount) or amount == 0:
         raise ValueError("amount_s must be a number of seconds of the resource, above 0 to charge, below 0 to credit")
-    if abs(amount) > MOST_S:
-        raise ValueError(f"amount_s must be from {-MOST_S:g} to {MOST_S:g}")
+    if abs(amount) > MOST_ADJUSTED_CORE_S:
+        raise ValueError(f"amount_s must be from {-MOST_ADJUSTED_CORE_S:g} to {MOST_ADJUSTED_CORE_S:g}")
     try:
         uid = uuid4() if fields.get("uid") is None else UUID(str(fields["uid"]))
     except ValueError:
@@ -74,6 +77,3 @@ def _instant(value: object) -> datetime:
     if at.tzinfo is None:
         raise ValueError("at needs a zone, such as Z or +01:00")
     return at.astimezone(UTC)
-
-
-AdjustmentChange = AddedAdjustment | RevokedAdjustment

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from hashlib import sha256
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,16 +21,18 @@ from apps.policies.operations.adjustment_edits import (
     RevokedAdjustment,
     read_adjustment,
 )
+from apps.policies.operations.allocation_edits import AllocationEdit, read_allocation
 from apps.policies.operations.membership_reach import narrow_reach, record_reach
-from apps.policies.operations.percent import own_shares_for_percent, shares_for_percent
+from apps.policies.operations.percent import own_shares_for_percent, require_own_whole, shares_for_percent
 from apps.policies.operations.tree_edits import AllowEverything, Archived, Edit, Guard, Touch
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES, Node, TreeColumns
 from apps.policies.tree.names import PARENT, RESERVE, clean_kind, clean_name, clean_shares, new_uid
 from apps.policies.tree.terms import read_dates, read_members, read_mounted
 from apps.policies.tree.working_tree import Changes, WorkingTree, apply_changes
+from apps.policies.units import units_of
 
-MOST_OPERATIONS = 10_000
+MOST_APPLIED_OPERATIONS = 10_000
 Operation = dict[str, Any]
 
 
@@ -42,15 +46,21 @@ class Outcome:
     changes: Changes
     touches: tuple[Touch, ...]
     adjusting: tuple[AdjustmentChange, ...] = ()
+    allocating: tuple[AllocationEdit, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether neither tree nor adjustments would change; settings are compared separately."""
-        return not self.changes and not self.adjusting
+        """Whether tree, adjustments and allocations would stay; settings are compared separately."""
+        return not self.changes and not self.adjusting and not self.allocating
 
     @cached_property
     def tree(self) -> TreeColumns:
         return apply_changes(self.base, self.changes) if self.changes else self.base
+
+
+def digest_of_operations(operations: Sequence[Mapping[str, Any]]) -> str:
+    """For keys of what follows from operations, which may not be valid: a number may have any length."""
+    return sha256(json.dumps(operations, default=str).encode()).hexdigest()
 
 
 def added_uids(operations: Iterable[Mapping[str, Any]]) -> Iterator[UUID]:
@@ -75,24 +85,39 @@ def apply_operations(
     archived: Archived | None = None,
     limited: bool = True,
     is_stored: bool = False,
+    n_checked: int = 0,
 ) -> Outcome:
     """Apply all operations in order; raise at the first invalid one.
 
     archived: returns an archived entry with its descendants, parents first, or nothing if there is none. limited: allow
-    at most MOST_OPERATIONS. is_stored: the operations were checked when they were stored, so that an algorithm of a
-    package that is no longer installed is accepted.
+    at most MOST_APPLIED_OPERATIONS. is_stored: the operations were checked when they were stored, so that an algorithm
+    of a package that is no longer installed is accepted. n_checked: so many of the first were checked with this tree
+    before, and are an earlier outcome's: of their plain shares, only whether the entry is seen is checked again.
     """
     if not isinstance(operations, list | tuple) or not operations:
         empty = FieldProblem("operations", "must be a list with at least one operation")
         raise Invalid(f"{empty.where} {empty.message}.", fields=[empty])
-    if limited and len(operations) > MOST_OPERATIONS:
-        raise TooLarge(f"A change set holds at most {MOST_OPERATIONS:,} operations: publish a document instead.")
+    if limited and len(operations) > MOST_APPLIED_OPERATIONS:
+        raise TooLarge(
+            f"A change set holds at most {MOST_APPLIED_OPERATIONS:,} operations: publish a document instead."
+        )
     edit = Edit(
         WorkingTree(tree), settings or PolicySettings(), guard or AllowEverything(), archived or (lambda uid: ())
     )
     edit.is_stored = is_stored
-    resolved = [_apply_one(edit, index, operation) for index, operation in enumerate(operations)]
-    return Outcome(tree, edit.settings, resolved, edit.tree.changes(), tuple(edit.touches), tuple(edit.adjusting))
+    resolved = [
+        _apply_again(edit, index, operation) if index < n_checked else _apply_one(edit, index, operation)
+        for index, operation in enumerate(operations)
+    ]
+    return Outcome(
+        tree,
+        edit.settings,
+        resolved,
+        edit.tree.changes(),
+        tuple(edit.touches),
+        tuple(edit.adjusting),
+        tuple(edit.allocating),
+    )
 
 
 def _apply_one(edit: Edit, index: int, operation: object) -> Operation:
@@ -108,6 +133,16 @@ def _apply_one(edit: Edit, index: int, operation: object) -> Operation:
         if key != "op" and key not in known.keys:
             raise edit.refusal(str(key)[:60], f"is unknown to {kind}, which takes {', '.join(known.keys)}")
     return {"op": kind, **known.run(edit, operation)}
+
+
+def _apply_again(edit: Edit, index: int, operation: Mapping[str, Any]) -> Operation:
+    """Apply a checked operation, as `_apply_one` did: the shares of an entry depend on nothing before them."""
+    if operation["op"] != "set_shares" or isinstance(operation["shares"], Mapping):
+        return _apply_one(edit, index, operation)
+    edit.index = index
+    node, shares = edit.find(operation["entry"], "entry"), operation["shares"]
+    edit.change(node, shares=None if shares == PARENT else float(shares))
+    return {"op": "set_shares", "entry": str(node.uid), "shares": shares if shares == PARENT else float(shares)}
 
 
 def _set_shares(edit: Edit, operation: Mapping[str, Any]) -> Operation:
@@ -146,10 +181,13 @@ def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation
         message = 'must be {"percent": …} or {"percent": …, "from": "siblings", "reserve" or a list of siblings}'
         raise edit.refusal("shares", message)
     assert node.parent_uid is not None, "the root was refused"  # noqa: S101 - an invariant, not input
+    group = edit.tree.get(node.parent_uid)
     siblings = [child for child in edit.tree.children(node.parent_uid) if child.uid != node.uid]
     resolved: object = None
     after: Mapping[UUID, float | None]
     try:
+        if group is not None:
+            require_own_whole(group)
         if "from" not in wanted:
             after = {node.uid: clean_shares(own_shares_for_percent(node, siblings, wanted["percent"]))}
         else:
@@ -360,6 +398,18 @@ def _adjust_usage(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     return adjustment.to_json()
 
 
+def _allocate(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.find(operation.get("entry"), "entry")
+    if node.parent_uid is None or node.kind == RESERVE:
+        raise edit.refusal("entry", "is the root or a reserve, which has no allocation")
+    edit.guard.may_change(edit.tree, node, edit.index, edit.verb)
+    allocating: AllocationEdit = edit.clean("", partial(read_allocation, entry_uid=node.uid), operation)
+    if allocating.is_new and allocating.unit not in (unit.symbol for unit in units_of(edit.settings.units)):
+        raise edit.refusal("unit", "must be a unit of the policy")
+    edit.allocate(allocating)
+    return allocating.to_json()
+
+
 def _set_policy(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     edit.guard.may_set_policy(edit.index)
     changes = operation.get("settings")
@@ -398,6 +448,11 @@ KINDS: dict[str, _Kind] = {
     "mount": _Kind(_mount, ("entry", "mount"), "mount"),
     "adjust_usage": _Kind(
         _adjust_usage, ("entry", "resource", "amount_s", "at", "note", "uid", "revokes"), "manage_usage"
+    ),
+    "allocate": _Kind(
+        _allocate,
+        ("entry", "allocation", "was", "amount", "unit", "starts_on", "ends_on", "rule", "carried_from"),
+        "edit_shares",
     ),
     "set_policy": _Kind(_set_policy, ("settings",), "edit_structure"),
 }

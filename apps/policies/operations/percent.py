@@ -37,6 +37,15 @@ def own_shares_for_percent(node: Node, siblings: Sequence[Node], percent: object
     return _rounded(exact)
 
 
+def require_own_whole(group: Node) -> None:
+    """Raise ValueError for a group that inherits its shares: its members' targets are no parts of it."""
+    if group.shares is None and group.parent_uid is not None:
+        raise ValueError(
+            f"its group {group.name!r} inherits its shares, so the entries below compete with those of the level "
+            "above; enter shares"
+        )
+
+
 def _require_shares_of_all(node: Node, siblings: Sequence[Node]) -> None:
     if node.shares is None:
         raise ValueError("the entry inherits its shares; give it a number first")

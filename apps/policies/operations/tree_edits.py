@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge
 from apps.policies.operations.adjustment_edits import AdjustmentChange
+from apps.policies.operations.allocation_edits import AllocationEdit
 from apps.policies.operations.membership_reach import Author
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node
-from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RESERVE, clean_name
+from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN_OF_ENTRY, MOST_POLICY_ENTRIES, RESERVE, clean_name
 from apps.policies.tree.working_tree import WorkingTree
 
 Archived = Callable[[UUID], Sequence[Node]]
@@ -67,6 +69,7 @@ class Edit:
         self.tree, self.settings, self.guard, self.archived = tree, settings, guard, archived
         self.touches: list[Touch] = []
         self.adjusting: list[AdjustmentChange] = []
+        self.allocating: list[AllocationEdit] = []
         self.index = 0
         self.is_stored = False  # the operations were checked when they were stored
         self.verb = ""  # the right that the current operation needs
@@ -91,6 +94,10 @@ class Edit:
         self.adjusting.append(adjusting)
         self.touch(adjusting.entry_uid, "adjusted")
 
+    def allocate(self, allocating: AllocationEdit) -> None:
+        self.allocating.append(allocating)
+        self.touch(allocating.entry_uid, "allocated")
+
     def clean(self, key: str, rule: Callable[[object], Any], value: object) -> Any:
         try:
             return rule(value)
@@ -104,14 +111,11 @@ class Edit:
             node = self.tree.find_path(value)
         else:
             node = self.tree.get(self.uid(value, key))
-        missing = self.refusal(key, f"there is no entry {str(value)[:140]!r} in this policy", kind=NotFound)
-        if node is None:
-            raise missing
-        try:
-            self.guard.may_see(self.tree, node, self.index)
-        except NotFound:
-            raise missing from None
-        return node
+        if node is not None:
+            with suppress(NotFound):
+                self.guard.may_see(self.tree, node, self.index)
+                return node
+        raise self.refusal(key, f"there is no entry {str(value)[:140]!r} in this policy", kind=NotFound)
 
     def uid(self, value: object, key: str) -> UUID:
         try:
@@ -136,8 +140,10 @@ class Edit:
             raise self.refusal("parent", f"{self.tree.path(parent)} is a reserve, which has no children")
         if len(self.tree.lineage(parent)) - 1 + height > MAX_DEPTH:
             raise self.refusal("parent", f"at most {MAX_DEPTH} levels are allowed below the root")
-        if self.tree.n_children(parent.uid) >= MOST_CHILDREN:
-            raise self.refusal("parent", f"{self.tree.path(parent)} has {MOST_CHILDREN:,} children, the most allowed")
+        if self.tree.n_children(parent.uid) >= MOST_CHILDREN_OF_ENTRY:
+            raise self.refusal(
+                "parent", f"{self.tree.path(parent)} has {MOST_CHILDREN_OF_ENTRY:,} children, the most allowed"
+            )
         if not parent.is_group:
             self.touch(parent.uid, "is_group")
             parent = self.tree.replace(parent, is_group=True)
@@ -177,8 +183,8 @@ class Edit:
     def put(self, nodes: Sequence[Node]) -> None:
         """Add new entries, parents first."""
         self.n_entries += len(nodes)
-        if self.n_entries > MOST_ENTRIES:
-            raise self.refusal("", f"a policy has at most {MOST_ENTRIES:,} entries", kind=TooLarge)
+        if self.n_entries > MOST_POLICY_ENTRIES:
+            raise self.refusal("", f"a policy has at most {MOST_POLICY_ENTRIES:,} entries", kind=TooLarge)
         for node in nodes:
             self.tree.add(node)
             self.touch(node.uid, "archived")

@@ -66,13 +66,13 @@ def document_outcome(change_set: ChangeSet, policy: Policy, head: TreeColumns, n
         )
     tree = unpack_tree(proposed.tree, proposed.tree_digest)
     settings = PolicySettings.from_stored(proposed.settings)
-    return WholeOutcome(head, settings, change_set.operations, _changes(head, tree), (), (), tree)
+    return WholeOutcome(head, settings, change_set.operations, _changes(head, tree), (), whole=tree)
 
 
 def _published(change_set: ChangeSet, policy: Policy, base: TreeColumns) -> Outcome:
     revision = Revision.objects.defer("tree").get(change_set=change_set)
     tree, settings = load_tree(policy, revision.number), PolicySettings.from_stored(revision.settings)
-    return WholeOutcome(base, settings, change_set.operations, _changes(base, tree), (), (), tree)
+    return WholeOutcome(base, settings, change_set.operations, _changes(base, tree), (), whole=tree)
 
 
 def _changes(before: TreeColumns, after: TreeColumns) -> Changes:

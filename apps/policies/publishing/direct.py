@@ -50,6 +50,10 @@ from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.terms import Dates
 from apps.policies.tree.working_tree import columns_of
 
+# Skipped operations that are logged one by one.
+_MOST_LEFT_OUT = 20
+Operation = Mapping[str, Any]
+
 
 @logged_refusals("policy.published")
 def publish_operations(
@@ -171,15 +175,18 @@ def propose_mounted_tree(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, 
     return move_on(change_set, ChangeSet.State.PROPOSED, SYSTEM, at, "changeset.proposed")
 
 
-# Skipped operations that are logged one by one.
-_MOST_LEFT_OUT = 20
-Operation = Mapping[str, Any]
-
-
 def publish_automatic(
-    *, policy_id: int, operations: Sequence[Mapping[str, Any]], origin: str, reason: str, at: datetime
+    *,
+    policy_id: int,
+    operations: Sequence[Mapping[str, Any]],
+    origin: str,
+    reason: str,
+    at: datetime,
+    author: Actor = SYSTEM,
 ) -> Revision | None:
     """Publish operations as the system, skipping those that fail; return None if none remains.
+
+    author: the system, by the name of the rule that decided.
 
     Skipped operations (for example, the name is in use or the entry archived by now) are logged with the reason.
     """
@@ -190,7 +197,7 @@ def publish_automatic(
         fitting, left_out = _split_applicable(tree, operations, settings, archived)
         for operation, error in left_out[:_MOST_LEFT_OUT]:
             record(
-                actor=SYSTEM,
+                actor=author,
                 verb="policy.automatic",
                 at=at,
                 policy_slug=policy.slug,
@@ -201,11 +208,11 @@ def publish_automatic(
         if not fitting:
             return None
         outcome = apply_operations(tree, fitting, settings=settings, archived=archived)
-        if outcome.is_empty:
+        if outcome.is_empty and outcome.settings == settings:
             return None
         new = NewChangeSet(operations=outcome.operations, reason=reason, origin=origin)
-        change_set = new_change_set(policy, new, SYSTEM, at)
-        return merge_and_publish(change_set, SYSTEM, at)
+        change_set = new_change_set(policy, new, author, at)
+        return merge_and_publish(change_set, author, at)
 
 
 def _split_applicable(

@@ -17,14 +17,15 @@ from apps.core.errors import Conflict, Invalid, NotAllowed
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import clean_reason, settings_of
 from apps.policies.changesets.conflicts import EditConflict, conflicts, shown_conflicts
-from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
+from apps.policies.models import Adjustment, Allocation, ChangeSet, Policy, Revision
 from apps.policies.operations.adjustment_edits import AddedAdjustment, RevokedAdjustment
-from apps.policies.operations.apply import MOST_OPERATIONS, Operation, apply_operations
+from apps.policies.operations.allocation_edits import inverse_of
+from apps.policies.operations.apply import MOST_APPLIED_OPERATIONS, Operation, apply_operations
 from apps.policies.operations.tree_edits import Archived
 from apps.policies.publishing.direct import propose_tree
 from apps.policies.records import NewChangeSet, NewTree
 from apps.policies.selectors import get_policy, get_revision, past_visibility_mask
-from apps.policies.services import make_change_set
+from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.policies.tree.difference import changed_entries, operations_between
@@ -70,10 +71,20 @@ def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: date
     revoked = Adjustment.objects.filter(policy=policy, until=number).order_by("pk")
     first = [_adjusting(RevokedAdjustment(each.uid, each.entry_uid)) for each in made]
     last = [_adjusting(_restored_adjustment(each)) for each in revoked]
-    operations = [*first, *operations, *last]
+    operations = [*first, *operations, *last, *_restored_amounts(revision)]
     way = _with_settings(_RevisionStep(policy, number, number - 1, operations, before, settings_of(policy, number - 1)))
     reason = clean_reason(reason) or f"Reverts revision {number}: {revision.reason}"[:4_000]
     return _draft(way, reason, at, actor, reverts_number=number)
+
+
+def undo_revisions(*, policy_slug: str, numbers: Sequence[int], at: datetime, actor: Actor) -> list[Revision]:
+    """Undo several revisions, the newest first, each by a revision of its own: all of them, or none."""
+    undone = []
+    with transaction.atomic():
+        for number in sorted(set(numbers), reverse=True):
+            draft = revert_revision(policy_slug=policy_slug, number=number, at=at, actor=actor)
+            undone.append(publish_change_set(id=draft.pk, version=draft.version, at=at, actor=actor))
+    return undone
 
 
 def current_number(change_set: ChangeSet) -> int:
@@ -106,7 +117,7 @@ def _draft(
         raise Invalid("Nothing would change: the trees and settings are the same.", code="nothing_to_change")
     slug, origin = way.policy.slug, ChangeSet.Origin.REVERT
     with transaction.atomic():
-        if len(way.operations) <= MOST_OPERATIONS:
+        if len(way.operations) <= MOST_APPLIED_OPERATIONS:
             change_set = make_change_set(
                 policy_slug=slug,
                 new=NewChangeSet(base_revision=way.start, operations=way.operations, reason=reason, origin=origin),
@@ -131,9 +142,9 @@ def _draft(
 def _on_head(way: _RevisionStep, actor: Actor, at: datetime) -> tuple[TreeColumns, PolicySettings]:
     """Return the whole tree and settings on the head, because so many operations can't be resolved field by field."""
     policy = way.policy
-    if any(operation["op"] == "adjust_usage" for operation in way.operations):
+    if any(operation["op"] in ("adjust_usage", "allocate") for operation in way.operations):
         raise Invalid(
-            "It adjusted usage and changed more entries than a change set holds: revoke its adjustments first.",
+            "It adjusted usage or allocations and changed more entries than a change set holds: revoke them first.",
             code="too_many_operations",
         )
     if way.start == policy.head_number:
@@ -162,11 +173,19 @@ def _on_head(way: _RevisionStep, actor: Actor, at: datetime) -> tuple[TreeColumn
 
 
 def _with_settings(way: _RevisionStep) -> _RevisionStep:
-    was, wanted = settings_of(way.policy, way.start).to_json(), way.settings.to_json()
+    was, wanted = settings_of(way.policy, way.start).parts(), way.settings.parts()
     parts = {part: value for part, value in wanted.items() if value != was[part]}
     if parts:
         way.operations.append({"op": "set_policy", "settings": parts})
     return way
+
+
+def _restored_amounts(revision: Revision) -> list[Operation]:
+    """What undoes the allocations of a revision, the last first."""
+    operations = [each for each in reversed(revision.change_set.operations) if each["op"] == "allocate"]
+    withdrawn = [each["allocation"] for each in operations if each["amount"] is None]
+    dated = {str(each.uid): each for each in Allocation.objects.filter(policy=revision.policy, uid__in=withdrawn)}
+    return [inverse_of(operation, dated.get(operation["allocation"])) for operation in operations]
 
 
 def _restored_adjustment(adjustment: Adjustment) -> AddedAdjustment:

@@ -18,9 +18,11 @@ from apps.accounts.audit_log import record
 from apps.core.errors import Conflict
 from apps.core.postgresql import analyze_grown, analyze_unexpected
 from apps.policies.access.scope import refuse_archived
-from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
+from apps.policies.models import Adjustment, Allocation, ChangeSet, Policy, Revision
 from apps.policies.operations.adjustment_edits import AdjustmentChange, RevokedAdjustment
+from apps.policies.operations.allocation_edits import AllocationEdit
 from apps.policies.operations.apply import Outcome
+from apps.policies.publishing.units_in_use import refuse_unit_in_use
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree
 from apps.policies.tree.stored import tree_cache
@@ -30,13 +32,6 @@ from apps.runs.fault_points import fault_point
 policy_published = Signal()
 PublishStep = Callable[[Policy, Revision], None]
 _steps: list[PublishStep] = []
-
-
-def register_publish_step(step: PublishStep) -> None:
-    """Register a step that runs in the transaction of each publish; if it fails, nothing is published."""
-    if step not in _steps:
-        _steps.append(step)
-
 
 _COLUMNS = (
     "policy_id",
@@ -72,6 +67,27 @@ _TYPES = (
 )
 _MANY = 200  # opened entries; for a plan that expects one of them, the check of fifteen hundred takes a second
 _GUARDS = "policies_revision_is_a_tree, policies_policy_head_is_published"
+_EMPTY = Jsonb([])
+LONGEST_STORED_REASON = 512
+_ALLOCATION_FIELDS = (
+    "entry_uid",
+    "starts_on",
+    "ends_on",
+    "amount",
+    "unit",
+    "by_rules",
+    "carried_from",
+    "reason",
+    "author",
+    "author_name",
+    "withdrawn_at",
+)
+
+
+def register_publish_step(step: PublishStep) -> None:
+    """Register a step that runs in the transaction of each publish; if it fails, nothing is published."""
+    if step not in _steps:
+        _steps.append(step)
 
 
 @dataclass(frozen=True)
@@ -85,13 +101,23 @@ class NextRevision:
     n_opened: int
     n_changed: int
     adjusting: Sequence[AdjustmentChange] = ()
+    allocating: Sequence[AllocationEdit] = ()
 
     @classmethod
     def of_outcome(cls, outcome: Outcome) -> NextRevision:
         changes = outcome.changes
         closed = [uid for uid, (before, _) in changes.items() if before is not None]
         opened = [after for _, after in changes.values() if after is not None]
-        return cls(outcome.tree, outcome.settings, closed, opened, len(opened), len(changes), outcome.adjusting)
+        return cls(
+            outcome.tree,
+            outcome.settings,
+            closed,
+            opened,
+            len(opened),
+            len(changes),
+            outcome.adjusting,
+            outcome.allocating,
+        )
 
 
 def lock_policy(policy_id: int, *, also_archived: bool = False, to_remove: bool = False) -> Policy:
@@ -136,6 +162,8 @@ def publish_revision(
         tree_digest=digest,
     )
     _adjust(policy, following.adjusting, number, actor, reason, at)
+    _allocate(policy, following.allocating, actor, reason, at)
+    refuse_unit_in_use(policy, following.settings.units)
     policy.head_number = number
     policy.save(update_fields=["head_number"])
     _check_constraints_now()
@@ -201,6 +229,44 @@ def _adjust(
         )
 
 
+def _allocate(policy: Policy, allocating: Sequence[AllocationEdit], actor: Actor, reason: str, at: datetime) -> None:
+    """Write allocations; raise Conflict `allocation_changed` if one has another amount than the operation says."""
+    if not allocating:
+        return
+    rows = Allocation.objects.filter(policy=policy, uid__in={each.uid for each in allocating})
+    standing = {row.uid: row for row in rows if row.withdrawn_at is None}
+    withdrawn = {row.uid: row for row in rows if row.withdrawn_at is not None}
+    made: list[Allocation] = []
+    for each in allocating:
+        row = standing.get(each.uid)
+        if each.was is None:
+            if row is not None or (each.uid not in withdrawn and Allocation.objects.filter(uid=each.uid).exists()):
+                raise Conflict(f"There is an allocation {each.uid} already.", code="allocation_exists")
+            row = withdrawn.pop(each.uid, None) or Allocation(policy=policy, uid=each.uid, created_at=at)
+            assert each.amount is not None, "as it was read"  # noqa: S101 - an invariant, not input
+            assert each.starts_on is not None and each.ends_on is not None, "as it was read"  # noqa: S101, PT018
+            row.starts_on, row.ends_on, row.withdrawn_at = each.starts_on, each.ends_on, None
+            row.entry_uid, row.unit, row.carried_from = each.entry_uid, each.unit, each.carried_from
+            row.reason, row.author, row.author_name = reason[:LONGEST_STORED_REASON], actor.user, actor.name
+            row.amount = each.amount
+            standing[row.uid] = row
+            made.append(row)
+            continue
+        if row is None or (row.entry_uid, row.amount) != (each.entry_uid, each.was):
+            message = f"Allocation {each.uid} of this entry has not the amount {each.was:g} any more: load it again."
+            raise Conflict(message, code="allocation_changed")
+        if each.amount is None:
+            row.withdrawn_at = at
+            del standing[row.uid]
+            withdrawn[row.uid] = row
+            continue
+        row.by_rules += each.amount - each.was if each.rule and row.carried_from is None else 0.0
+        row.amount = each.amount
+    changed = [row for row in (*standing.values(), *withdrawn.values()) if not row._state.adding]
+    Allocation.objects.bulk_create([row for row in made if row._state.adding])
+    Allocation.objects.bulk_update(changed, _ALLOCATION_FIELDS, batch_size=1_000)
+
+
 def _only_entry(following: NextRevision) -> UUID | None:
     """Return the only changed entry, so that the audit log finds the revision by it; None for several."""
     uids = set(following.closed[:2]) | {node.uid for node in following.opened} if following.n_opened <= 1 else set()
@@ -223,7 +289,8 @@ def _open(policy: Policy, nodes: Iterable[Node], n: int, number: int) -> None:
     if not n:
         return
     statement = f"COPY policies_entry ({', '.join(_COLUMNS)}) FROM STDIN (FORMAT BINARY)"
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+    # Django wraps errors of calls alone, not those of entering and writing a COPY.
+    with connection.wrap_database_errors, connection.cursor() as cursor, cursor.copy(statement) as copy:
         copy.set_types(_TYPES)
         for node in nodes:
             copy.write_row(_row(policy.pk, node, number))
@@ -249,9 +316,6 @@ def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
         None if node.mount is None else Jsonb(node.mount.to_json()),
         number,
     )
-
-
-_EMPTY = Jsonb([])
 
 
 def _check_constraints_now() -> None:

@@ -27,7 +27,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.services import make_change_set, merge_and_publish, propose_change_set, publish_change_set
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.names import MOST_SHARES, RESERVE
+from apps.policies.tree.names import MOST_ENTRY_SHARES, RESERVE
 from apps.policies.tree.stored import load_tree
 
 _DIVIDES = ("set_shares", "set_dates", "archive", "add")
@@ -249,12 +249,12 @@ def _is_about(policy: Policy, group: UUID, operations: Sequence[Operation]) -> b
 def _member(members: Mapping[UUID, Node], uid: UUID) -> Node:
     node = members.get(uid)
     if node is None:
-        raise NotFound("There is no such member of this group: it may have been removed. Load the page again.")
+        raise NotFound("There is no such entry in this group: it may have been removed. Load the page again.")
     return node
 
 
 def _check(node: Node, terms: MemberTerms, today: date) -> None:
-    if terms.shares is not None and not 0 <= terms.shares <= MOST_SHARES:
+    if terms.shares is not None and not 0 <= terms.shares <= MOST_ENTRY_SHARES:
         raise _invalid(f"shares-{node.uid}", "must be a number from 0 on")
     ends_on = node.dates.ends_on if node.dates is not None else None
     if terms.until is not None and terms.until < today and terms.until != ends_on:

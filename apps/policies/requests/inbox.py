@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
-from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -24,14 +23,31 @@ from apps.policies.access.role_holders import GrantLine, ending_soon, list_grant
 from apps.policies.access.scope import Rights, Verb, Visibility, administers_within_bounds, visible_entries
 from apps.policies.changesets.change_sets import ChangeSetAccess, refuse_account_moves, settings_of
 from apps.policies.models import ChangeSet, Comment, Policy
-from apps.policies.operations.apply import Operation, apply_operations
+from apps.policies.operations.apply import apply_operations
 from apps.policies.operations.whole_trees import is_document
+from apps.policies.requests.requested_shares import leads, refused, require_room, target_of
 from apps.policies.selectors import list_policies
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.terms import Dates
 from apps.policies.tree.working_tree import WorkingTree
+
+SOON = timedelta(days=60)
+# Most change sets of one kind and policy; older ones are listed after newer ones are decided.
+MOST_INBOX_ROWS = 100
+State = ChangeSet.State
+REQUEST = ChangeSet.Origin.REQUEST
+
+# Ids of policies with undecided change sets, as `_open` finds them.
+UNDECIDED_POLICY_IDS = """SELECT DISTINCT policy_id FROM policies_changeset
+    WHERE state = 'proposed' OR (state = 'approved' AND effective_at IS NULL)"""
+
+_MATTERS = f"""
+SELECT ARRAY({UNDECIDED_POLICY_IDS}),
+    ARRAY(SELECT DISTINCT policy_id FROM policies_changeset WHERE state = 'approved' AND effective_at IS NOT NULL),
+    ARRAY(SELECT DISTINCT policy_id FROM policies_grant WHERE expires_at <= %s)
+"""  # noqa: S608 - constants only
 
 
 class Decider:
@@ -115,30 +131,8 @@ class Decider:
         return True
 
 
-MOST_OPEN = 10
 OPEN = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 _ASKS = ("set_shares", "set_dates")
-
-
-def find_requested_entry(policy: Policy, asks: str, actor: Actor, at: datetime) -> UUID:
-    """Return the uid of the entry named by uid or path; NotFound if the actor can't see it."""
-    tree = load_tree(policy)
-    sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
-    i = tree.index_of_path(asks) if asks.startswith("/") else tree.index_of_uid(_uid(asks))
-    if i is None or not sees.may_see(i):
-        raise NotFound("There is no such entry in this policy.")
-    return tree.uuid(i)
-
-
-def leads(policy: Policy, tree: TreeColumns, uid: UUID, actor: Actor, at: datetime) -> bool:
-    """Return whether the actor may change shares below this entry."""
-    i = tree.index_of_uid(uid)
-    if i is None:
-        return False
-    lineage = {tree.uuid(j) for j in (*tree.ancestors(i), i)}
-    if not actor.reaches_entry(lineage):
-        return False
-    return administers_within_bounds(actor) or not Rights(policy, actor, at).at(Verb.EDIT_SHARES).isdisjoint(lineage)
 
 
 def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
@@ -149,7 +143,7 @@ def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     if uid is None or i is None:
         raise Conflict("The entry that the request is for is archived.", code="entry_archived")
     if i == 0:
-        raise _refused("The root has all resources: it can't get more.")
+        raise refused("The root has all resources: it can't get more.")
     if not leads(policy, tree, uid, actor, at):
         raise NotAllowed("Only managers of an entry can request a larger share for it.", code="not_your_group")
     for index, operation in enumerate(change_set.operations):
@@ -160,18 +154,9 @@ def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
         raise Conflict("You can change its shares yourself: no request is needed.", code="own_decision")
     after = apply_operations(tree, change_set.operations, settings=settings_of(policy, policy.head_number)).tree
     if not _is_more(tree, after, uid):
-        raise _refused("The request must ask for a larger share than the entry has.")
-    _require_room(change_set, actor)
-
-
-def _require_room(change_set: ChangeSet, actor: Actor) -> None:
+        raise refused("The request must ask for a larger share than the entry has.")
     waiting = ChangeSet.objects.filter(origin=ChangeSet.Origin.REQUEST, state__in=OPEN).exclude(pk=change_set.pk)
-    same = waiting.filter(policy=change_set.policy, asks_entry_uid=change_set.asks_entry_uid)
-    if same.exists():
-        raise Conflict("There is an open request for this entry: withdraw it, or wait for the answer.", code="asked")
-    if actor.user is not None and waiting.filter(author=actor.user).count() >= MOST_OPEN:
-        text = f"You have {MOST_OPEN} open requests, the most allowed: withdraw one, or wait for an answer."
-        raise Conflict(text, code="too_many_requests_open")
+    require_room(waiting.filter(policy=policy, asks_entry_uid=uid), waiting, actor)
 
 
 def _is_more(before: TreeColumns, after: TreeColumns, uid: UUID) -> bool:
@@ -181,68 +166,9 @@ def _is_more(before: TreeColumns, after: TreeColumns, uid: UUID) -> bool:
     return wanted > was * (1 + 1e-12)
 
 
-def target_of(tree: TreeColumns, uid: UUID) -> float | None:
-    """Return the target among siblings; None for the root and in groups where an entry inherits."""
-    i = tree.index_of_uid(uid)
-    if i is None or i == 0:
-        return None
-    siblings = tree.children(int(tree.parent[i]))
-    here = slice(siblings.start, siblings.stop)
-    if tree.inherit[here].any():
-        return None
-    total = float(tree.shares[here].sum())
-    return float(tree.shares[i]) / total if total else 0.0
-
-
-def shares_for_target(tree: TreeColumns, uid: UUID, target: float) -> float:
-    """Return shares for this target while the siblings keep theirs: s = t · others / (1 − t)."""
-    i = tree.index_of_uid(uid)
-    if i is None or i == 0 or target_of(tree, uid) is None:
-        raise _refused("A percentage is undefined here: ask for a number of shares.")
-    siblings = tree.children(int(tree.parent[i]))
-    others = float(tree.shares[siblings.start : siblings.stop].sum()) - float(tree.shares[i])
-    if not 0 < target < 1 or others <= 0:
-        raise _refused("A percentage must be between 0 and 100, and needs siblings with shares.")
-    return float(f"{target * others / (1 - target):.6g}")
-
-
-def parse_requested_shares(operations: list[Operation]) -> tuple[Any, date | None]:
-    """Return the shares (a number, "parent", or a percentage object) and the last day that operations ask for."""
-    shares = next((each["shares"] for each in operations if each["op"] == "set_shares"), None)
-    dates = next((each["dates"] for each in operations if each["op"] == "set_dates"), None)
-    ends_on = dates.get("ends_on") if dates else None
-    return shares, date.fromisoformat(ends_on) if ends_on else None
-
-
-def node_of_request(tree: TreeColumns, uid: UUID) -> Node:
-    i = tree.index_of_uid(uid)
-    if i is None:
-        raise Conflict("The entry that the request is for is archived.", code="entry_archived")
-    return tree.node(i)
-
-
 def _shares(tree: TreeColumns, uid: UUID) -> float:
     i = tree.index_of_uid(uid)
     return 0.0 if i is None else float(tree.shares[i])
-
-
-def _uid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        problem = FieldProblem("asks", "must be an entry's uid, or its path beginning with '/'")
-        raise Invalid(f"asks {problem.message}.", fields=[problem]) from None
-
-
-def _refused(message: str) -> Invalid:
-    return Invalid(message, code="not_a_request", fields=[FieldProblem("shares", message)])
-
-
-SOON = timedelta(days=60)
-# Most change sets of one kind and policy; older ones are listed after newer ones are decided.
-MOST = 100
-State = ChangeSet.State
-REQUEST = ChangeSet.Origin.REQUEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +225,9 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
             for change_set in _waiting(policy, decider, actor):
                 (inbox.requests if change_set.origin == REQUEST else inbox.reviews).append(change_set)
         if policy.pk in scheduled:
-            inbox.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
+            inbox.scheduled += [
+                each for each in _open(policy, scheduled=True)[:MOST_INBOX_ROWS] if decider.access.may_see(each)
+            ]
         if policy.pk in with_ending_grants:
             inbox.grants += _ending_grants(policy, actor, at)
         inbox.shares += _ending_shares(policy, decider, actor, at)
@@ -312,18 +240,6 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
     inbox.sent = [each for each in sent if each not in inbox.requests and each not in inbox.reviews]
     inbox.scheduled = [each for each in inbox.scheduled if each not in inbox.sent]
     return inbox
-
-
-# Ids of policies with undecided change sets, as `_open` finds them.
-UNDECIDED_POLICY_IDS = """SELECT DISTINCT policy_id FROM policies_changeset
-    WHERE state = 'proposed' OR (state = 'approved' AND effective_at IS NULL)"""
-
-
-_MATTERS = f"""
-SELECT ARRAY({UNDECIDED_POLICY_IDS}),
-    ARRAY(SELECT DISTINCT policy_id FROM policies_changeset WHERE state = 'approved' AND effective_at IS NOT NULL),
-    ARRAY(SELECT DISTINCT policy_id FROM policies_grant WHERE expires_at <= %s)
-"""  # noqa: S608 - constants only
 
 
 def _policies_with_matters(at: datetime) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
@@ -363,7 +279,7 @@ def _open(policy: Policy | None = None, *, scheduled: bool = False) -> QuerySet[
 def _waiting(policy: Policy, decider: Decider, actor: Actor) -> Iterator[ChangeSet]:
     if not decider.may_decide_at_all:
         return
-    for change_set in _open(policy)[:MOST]:
+    for change_set in _open(policy)[:MOST_INBOX_ROWS]:
         if change_set.origin == REQUEST and change_set.asks_entry_uid is not None:
             if decider.decides_shares_of(change_set.asks_entry_uid):
                 yield change_set
@@ -388,10 +304,10 @@ def _own(actor: Actor) -> tuple[list[ChangeSet], list[ChangeSet]]:
         .select_related("policy", "revision")
         .order_by("-pk")
     )
-    drafts = list(own.filter(state=State.DRAFT)[:MOST])
+    drafts = list(own.filter(state=State.DRAFT)[:MOST_INBOX_ROWS])
     asked = Q(origin=REQUEST) & ~Q(state=State.DRAFT)
     sent = own.filter(asked | Q(state__in=OPEN))
-    return drafts, list(sent.defer("revision__tree", "revision__settings")[:MOST])
+    return drafts, list(sent.defer("revision__tree", "revision__settings")[:MOST_INBOX_ROWS])
 
 
 def _ending_grants(policy: Policy, actor: Actor, at: datetime) -> list[EndingGrant]:

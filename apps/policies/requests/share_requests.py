@@ -33,7 +33,8 @@ from apps.policies.operations.dated_shares import shares_operations
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.publishing.size_guard import require_approver
 from apps.policies.records import NewChangeSet
-from apps.policies.requests.inbox import OPEN, Decider, node_of_request, parse_requested_shares, shares_for_target
+from apps.policies.requests.inbox import OPEN, Decider
+from apps.policies.requests.requested_shares import node_of_request, parse_requested_shares, shares_for_target
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set, merge_and_publish, move_on, propose_change_set
 from apps.policies.tree.columns import Node

@@ -10,13 +10,22 @@ from uuid import UUID
 import numpy as np
 
 from apps.core.errors import FieldProblem, NotAllowed
-from apps.core.strings import Strings
 from apps.policies.operations.apply import Operation
 from apps.policies.operations.tree_edits import Archived
 from apps.policies.tree.columns import F8, Mask, Node, TreeColumns
 from apps.policies.tree.document_merge import IndexArray, differs, indexes_of
-from apps.policies.tree.names import LONGEST_NAME, PARENT, RESERVE
+from apps.policies.tree.names import LONGEST_ENTRY_NAME, PARENT, RESERVE
 from apps.policies.tree.working_tree import WorkingTree
+
+_SAME = 1e-12
+
+# What can happen to an entry, in display order. TARGET_ONLY excludes all others: the entry itself is unchanged.
+ADDED, ARCHIVED, MOVED, RENAMED = "added", "archived", "moved", "renamed"
+RESHARED, OTHERWISE, TARGET_ONLY = "shares changed", "other fields changed", "target changed indirectly"
+CHANGES = (ADDED, ARCHIVED, MOVED, RENAMED, RESHARED, OTHERWISE, TARGET_ONLY)
+# Stable codes for programs; the labels above may change.
+CODES = dict(zip(CHANGES, ("added", "archived", "moved", "renamed", "shares", "other", "target_only"), strict=True))
+_MOST_NAMED_PATHS = 50
 
 
 def operations_between(
@@ -78,9 +87,7 @@ class _OperationFinder:
     def _archive_whole(self, gone: Mask) -> list[UUID]:
         """Archive subtrees that are removed as a whole; return removed entries that something has to leave first."""
         stays_below = (~gone).astype(np.int64)
-        starts = self.before.level_starts
-        for lo, hi in zip(starts[-2:0:-1], starts[:0:-1], strict=False):
-            np.add.at(stays_below, self.before.parent[lo:hi], stays_below[lo:hi])
+        self.before.combine_up(np.add, stays_below)
         whole = stays_below == 0
         tops = np.flatnonzero(whole & ~whole[np.maximum(self.before.parent, 0)])
         for i in tops.tolist():
@@ -140,7 +147,7 @@ class _OperationFinder:
         if taken is None:
             return
         number = 1
-        while self.tree.child_named(wanted.parent_uid, name := f"{wanted.name[: LONGEST_NAME - 12]} ~{number}"):
+        while self.tree.child_named(wanted.parent_uid, name := f"{wanted.name[: LONGEST_ENTRY_NAME - 12]} ~{number}"):
             number += 1
         self.found.append({"op": "rename", "entry": str(taken.uid), "name": name})
         self.tree.replace(taken, name=name)
@@ -181,17 +188,6 @@ class _OperationFinder:
 
 def _shares_json(node: Node) -> Any:
     return PARENT if node.shares is None else node.shares
-
-
-_SAME = 1e-12
-
-
-# What can happen to an entry, in display order. TARGET_ONLY excludes all others: the entry itself is unchanged.
-ADDED, ARCHIVED, MOVED, RENAMED = "added", "archived", "moved", "renamed"
-RESHARED, OTHERWISE, TARGET_ONLY = "shares changed", "other fields changed", "target changed indirectly"
-CHANGES = (ADDED, ARCHIVED, MOVED, RENAMED, RESHARED, OTHERWISE, TARGET_ONLY)
-# Stable codes for programs; the labels above may change.
-CODES = dict(zip(CHANGES, ("added", "archived", "moved", "renamed", "shares", "other", "target_only"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -273,7 +269,7 @@ def _kinds(before: TreeColumns, after: TreeColumns, in_before: IndexArray, chang
     old = in_before[both]
     parents = (np.maximum(after.parent[both], 0), np.maximum(before.parent[old], 0))
     moved = (after.uid[parents[0]] != before.uid[parents[1]]).any(axis=1)
-    renamed = Strings.of(after.name).take(both).differ(Strings.of(before.name).take(old))
+    renamed = after.names.take(both).differ(before.names.take(old))
     reshared = (after.shares[both] != before.shares[old]) | (after.inherit[both] != before.inherit[old])
     for word, mask in ((MOVED, moved), (RENAMED, renamed), (RESHARED, reshared)):
         kinds[both, CHANGES.index(word)] = mask
@@ -292,9 +288,6 @@ def _differ(old: F8, new: F8) -> Mask:
 def number_or_none(value: float) -> float | None:
     """Return the number; None for NaN."""
     return None if np.isnan(value) else float(value)
-
-
-_MOST_NAMED = 50
 
 
 def mount_of(tree: TreeColumns, i: int) -> int | None:
@@ -320,7 +313,7 @@ def refuse_inside_mounts(head: TreeColumns, following: TreeColumns) -> None:
             wrong.append(following.path(i))
     if wrong:
         message = "is below a mount, and only the site that publishes it can change that"
-        fields = [FieldProblem(path, message) for path in wrong[:_MOST_NAMED]]
+        fields = [FieldProblem(path, message) for path in wrong[:_MOST_NAMED_PATHS]]
         raise NotAllowed(f"{fields[0].where} {message}.", code="mounted", fields=fields)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.core.strings import Strings
 from apps.policies.files.parsed_document import MOST_PROBLEMS, ParsedDocument
 from apps.policies.formats.whole_shares import competitors, members_of
 from apps.policies.publishing.revisions import NextRevision
@@ -22,6 +21,7 @@ from apps.policies.tree.working_tree import columns_of
 
 IndexArray = npt.NDArray[np.int64]
 WasHere = Callable[[Sequence[UUID]], set[UUID]]
+_FEW_MOVED = 100  # searching one uid takes as long as reading a hundred
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def merge_document(
     removed. was_here: returns which uids ever belonged to this policy; entries with other uids are matched by path.
     """
     fitted = head if fitted is None else fitted
-    met = _MatchedDocument(declared, head, fitted, _match_entries(declared, head, fitted, was_here))
+    met = _MatchedDocument(declared, head, fitted, match_entries(declared, head, fitted, was_here))
     _refuse_unknown_ancestors(met)
     tree = _with_kept_values(met)
     if keep_missing:
@@ -84,9 +84,6 @@ def next_revision(head: TreeColumns, tree: TreeColumns, settings: PolicySettings
     closed = [head.uuid(i) for i in np.flatnonzero(closes).tolist()]
     n_changed = len(closed) + int((~known).sum())
     return NextRevision(tree, settings, closed, _nodes(tree, changed), int(changed.sum()), n_changed)
-
-
-_FEW_MOVED = 100  # searching one uid takes as long as reading a hundred
 
 
 def indexes_of(uids: U1, tree: TreeColumns) -> IndexArray:
@@ -128,7 +125,7 @@ def differs(tree: TreeColumns, head: TreeColumns, in_head: IndexArray) -> Mask:
     codes = {kind: code for code, kind in enumerate(head.kind_names)}
     code_in_head = np.array([codes.get(kind, -1) for kind in tree.kind_names], dtype=np.int64)
     is_different |= code_in_head[tree.kind_code] != head.kind_code[there]
-    is_different |= Strings.of(tree.name).differ(Strings.of(head.name).take(there))
+    is_different |= tree.names.differ(head.names.take(there))
     for sparse in SPARSE:
         own_values, head_values = getattr(tree, sparse), getattr(head, sparse)
         for i in {*own_values, *np.flatnonzero(np.isin(there, list(head_values))).tolist()}:
@@ -136,7 +133,8 @@ def differs(tree: TreeColumns, head: TreeColumns, in_head: IndexArray) -> Mask:
     return np.asarray(is_different, dtype=np.bool_)
 
 
-def _match_entries(declared: ParsedDocument, head: TreeColumns, fitted: TreeColumns, was_here: WasHere) -> IndexArray:
+def match_entries(declared: ParsedDocument, head: TreeColumns, fitted: TreeColumns, was_here: WasHere) -> IndexArray:
+    """Return the index in the head of each entry of a file, by uid, otherwise by path; −1 if the head lacks it."""
     read = declared.tree
     indexes = indexes_of(read.uid, head)
     has_uid: Mask = np.asarray(read.uid.any(axis=1), dtype=np.bool_)

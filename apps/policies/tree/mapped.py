@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from apps import engine
 from apps.core.name_index import NameIndex
-from apps.core.strings import Strings
 from apps.engine.tree import Competition, FairshareTree
 from apps.policies.tree.columns import ENTRY_COLUMNS, TreeColumns, tree_meta, tree_of
 from apps.policies.tree.names import creation_ranks
 
+_FORMAT = 2  # of the columns: another one for other names, types or meanings
 _SHAPE = ("parent", "first_child", "child_count")  # of the engine's tree, which the stored one has too
 _ENGINE = ("level_offsets", "shares", "inherits", "is_group", "is_reserve", "is_user")
+
+
+def tree_key(digest: str) -> str:
+    """Key of a file with the columns of this tree."""
+    return f"tree {digest}, format {_FORMAT}, engine {engine.VERSION}"
 
 
 def columns_of_tree(tree: TreeColumns) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -20,7 +26,9 @@ def columns_of_tree(tree: TreeColumns) -> tuple[dict[str, Any], dict[str, Any]]:
     engine_tree = tree.engine_tree()
     contest, entry, seat, is_whole = engine_tree.competition
     columns = {name: getattr(tree, name) for name in ENTRY_COLUMNS}
-    columns |= {"name": Strings.of(tree.name), "first_child": tree.first_child, "child_count": tree.n_children}
+    columns |= {"name": tree.names, "first_child": tree.first_child, "child_count": tree.n_children}
+    if tree.is_large:
+        columns["path"] = tree.all_paths
     columns |= {f"uid_{at}": half for at, half in enumerate(tree.uid_halves)}
     columns |= {"name_hash": tree.name_index.hashes, "name_order": tree.name_index.order}
     columns |= {f"engine.{name}": getattr(engine_tree, name) for name in _ENGINE}
@@ -52,4 +60,6 @@ def tree_of_columns(columns: Mapping[str, Any], meta: Mapping[str, Any], digest:
         name_index=NameIndex(tree.name, columns["name_hash"], columns["name_order"]),
         _engine_tree=tree.owning(engine_tree),
     )
+    if "path" in columns:
+        vars(tree)["all_paths"] = columns["path"]
     return tree

@@ -19,14 +19,15 @@ import numpy.typing as npt
 
 from apps.core.invisible import first_invisible
 
-LONGEST_NAME = 128
+LONGEST_ENTRY_NAME = 128
 LONGEST_KIND = 32
-MOST_SHARES = 1e15
+MOST_ENTRY_SHARES = 1e15
 # Above zero, so that quotients of shares remain representable over several levels.
 LEAST_SHARES = 1e-15
 MAX_DEPTH = 64
-MOST_ENTRIES = 1_000_000
-MOST_CHILDREN = 100_000
+LONGEST_TYPED_PATH = 10_000  # of an entry in a request: MAX_DEPTH names with their slashes fit
+MOST_POLICY_ENTRIES = 1_000_000
+MOST_CHILDREN_OF_ENTRY = 100_000
 RESERVE = "reserve"
 # How files and requests write *inherit*.
 PARENT = "parent"
@@ -35,6 +36,9 @@ _MARKUP = ("<", ">")
 _DOTS = frozenset({".", ".."})
 # Characters that change the direction of text: with one of them, a name is displayed as another name.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+U1 = npt.NDArray[np.uint8]
+_PER_MS = 1 << 12
+_VERSION, _VARIANT = 0x7000, 0x80
 
 
 def clean_name(value: object) -> str:
@@ -66,13 +70,13 @@ def read_name(value: object) -> str:
     """Return a name in NFC by the rules for existing entries, which are laxer than those of `clean_name`."""
     if not isinstance(value, str):
         raise ValueError(f"a name must be text, not {_kind_of(value)}; put it in quotes")
-    if value.isascii() and 0 < len(value) <= LONGEST_NAME and value.isprintable() and "/" not in value:
+    if value.isascii() and 0 < len(value) <= LONGEST_ENTRY_NAME and value.isprintable() and "/" not in value:
         return _not_blank(value)
     name = unicodedata.normalize("NFC", value)
     if not name:
         raise ValueError("a name must not be empty")
-    if len(name) > LONGEST_NAME:
-        raise ValueError(f"name too long ({len(name)} of {LONGEST_NAME} characters)")
+    if len(name) > LONGEST_ENTRY_NAME:
+        raise ValueError(f"name too long ({len(name)} of {LONGEST_ENTRY_NAME} characters)")
     if "/" in name:
         raise ValueError(f"{name!r} contains '/', which separates the parts of a path")
     for character in name:
@@ -105,11 +109,15 @@ def clean_shares(value: object) -> float | None:
     if value is None or value == PARENT:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f'shares must be a number from 0 to {MOST_SHARES:g}, or "{PARENT}"; not {_kind_of(value)}')
-    if not 0 <= value <= MOST_SHARES or not math.isfinite(value):
-        raise ValueError(f'shares must be a number from 0 to {MOST_SHARES:g}, or "{PARENT}"; not {_short(value)}')
+        raise ValueError(
+            f'shares must be a number from 0 to {MOST_ENTRY_SHARES:g}, or "{PARENT}"; not {_kind_of(value)}'
+        )
+    if not 0 <= value <= MOST_ENTRY_SHARES or not math.isfinite(value):
+        raise ValueError(f'shares must be a number from 0 to {MOST_ENTRY_SHARES:g}, or "{PARENT}"; not {_short(value)}')
     if 0 < value < LEAST_SHARES:
-        raise ValueError(f"shares must be 0, or a number from {LEAST_SHARES:g} to {MOST_SHARES:g}; not {_short(value)}")
+        raise ValueError(
+            f"shares must be 0, or a number from {LEAST_SHARES:g} to {MOST_ENTRY_SHARES:g}; not {_short(value)}"
+        )
     return float(value) + 0.0  # −0 becomes 0
 
 
@@ -133,12 +141,6 @@ def _kind_of(value: object) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.6g}" if abs(value) < 1e300 else "a number that large"
-
-
-U1 = npt.NDArray[np.uint8]
-
-_PER_MS = 1 << 12
-_VERSION, _VARIANT = 0x7000, 0x80
 
 
 class _UidClock:

@@ -16,13 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.tree.columns import FIELDS, Mask, Node, TreeColumns
+from apps.policies.tree.columns import FIELDS, Mask, Node, TreeColumns, has_same_entries
 from apps.policies.tree.difference import changed_entries, number_or_none
 from apps.policies.tree.document_merge import indexes_of
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 _SAME = 1e-12
+Change = Literal["moved", "changed", "added", "removed", "kept"]
+# Fields that the paths show already.
+_UNSAID = ("uid", "parent_uid")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class TargetChanges:
 
     @cached_property
     def old(self) -> F8:
-        return _at(self._before[0], self.place)
+        return self._of_before(self._before[0])
 
     @cached_property
     def new(self) -> F8:
@@ -49,7 +52,7 @@ class TargetChanges:
 
     @cached_property
     def old_global(self) -> F8:
-        return _at(self._before[1], self.place)
+        return self._of_before(self._before[1])
 
     @cached_property
     def new_global(self) -> F8:
@@ -124,6 +127,11 @@ class TargetChanges:
         least = points / 100.0 + _SAME
         return int((self.distance > least).sum()) + int((self.gone_distance > least).sum())
 
+    def _of_before(self, values: F8) -> F8:
+        """Values of the entries of `before`, at those of `after`."""
+        is_whole = self.place is self.after.places
+        return values if is_whole else np.where(self.place >= 0, values[self.place], np.nan)
+
     @cached_property
     def _before(self) -> tuple[F8, F8]:
         return _targets(self.before)
@@ -135,8 +143,8 @@ class TargetChanges:
 
 def compare_targets(before: TreeColumns, after: TreeColumns) -> TargetChanges:
     """Compare the targets of two trees; entries are matched by uid."""
-    if len(before) == len(after) and np.array_equal(before.uid, after.uid):
-        return TargetChanges(before, after, np.arange(len(after)), np.zeros(0, dtype=np.int64))
+    if has_same_entries(before, after):
+        return TargetChanges(before, after, after.places, np.zeros(0, dtype=np.int64))
     place = indexes_of(after.uid, before)
     stays = np.zeros(len(before), dtype=np.bool_)
     stays[place[place >= 0]] = True
@@ -150,15 +158,6 @@ def _targets(tree: TreeColumns) -> tuple[F8, F8]:
     has_none[0] = True
     among, of_all = prepared.spread(prepared.target), prepared.spread(prepared.target_global)
     return np.where(has_none, np.nan, among), np.where(has_none, np.nan, of_all)
-
-
-def _at(values: F8, place: I8) -> F8:
-    return np.where(place >= 0, values[place], np.nan)
-
-
-Change = Literal["moved", "changed", "added", "removed", "kept"]
-# Fields that the paths show already.
-_UNSAID = ("uid", "parent_uid")
 
 
 class FieldChange(NamedTuple):
@@ -232,7 +231,7 @@ class TreeDiff:
         return int((self.moves.changed & ~self._differs & ~self._seen).sum())
 
     @cached_property
-    def n_rows(self) -> int:
+    def n_entries(self) -> int:
         return sum(len(rows) for _, rows in self._stated)
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[EntryDifference]:

@@ -2,6 +2,9 @@
 
 Slurm ranks such an association beside the user's other one in the account, so each is an entry: `alice:gpu` is user
 alice in partition gpu. Neither users nor partitions have a colon in Slurm, and partitions have no letter case.
+
+An account may have a user and an account of one name below it, and entries below one entry have different names. There
+the user is `alice:`, and the account `alice`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,12 @@ def association_name(user: str, partition: str) -> str:
     return f"{user}{SEPARATOR}{partition.lower()}" if partition else user
 
 
+def beside_account(user: str) -> str:
+    """The name of the entry of a user's association in all partitions, beside an account of the user's name."""
+    return f"{user}{SEPARATOR}"
+
+
 def split_association(name: str) -> UserOfPartition:
     """User and partition in the name of an entry."""
     user, _, partition = name.partition(SEPARATOR)
-    return UserOfPartition(user, partition) if user and partition else UserOfPartition(name, "")
+    return UserOfPartition(user, partition) if user else UserOfPartition(name, "")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from uuid import UUID
+from weakref import WeakValueDictionary
 
-from cachetools import LRUCache
 from django.db.models import F, Q
 
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
-from apps.core.cache_sizes import sized
+from apps.core.cache_sizes import own_bytes
 from apps.core.derived_state import in_memory
 from apps.core.errors import NotFound
+from apps.core.key_locks import KeyLocks
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.tree.columns import Node, TreeColumns, unpack_tree
+from apps.policies.tree.files import map_tree
 from apps.policies.tree.terms import read_dates, read_members, read_mounted
 from apps.policies.tree.working_tree import columns_of
 
@@ -29,7 +32,7 @@ DERIVED_STATE = (
         key="digest of the tree",
         inputs="the stored tree",
         range="one tree",
-        ends="the newest ones push it out",
+        ends="those used later push it out",
     ),
 )
 
@@ -37,35 +40,60 @@ __all__ = ["Node", "TreeColumns", "archived_lookup", "load_archived", "load_tree
 
 log = logging.getLogger(__name__)
 
-# Total number of entries in the cache: about 400 MB.
-_MOST_ENTRIES = 3_000_000
+_MOST_CACHED_BYTES = 192 * 1024**2  # of a process's own memory: mapped files are shared, and free
 _MOST_TREES = 100  # each may be a mapped file, which was deleted since
 _UIDS_AT_ONCE = 10_000
 
 
 class _TreeCache:
-    """LRU cache of trees by digest, bounded by their number and their total entries.
+    """The trees used last, by digest, bounded by their number and by the memory that they hold by now.
 
-    A tree with this digest can't be outdated.
+    A tree with this digest can't be outdated. One that was dropped is found as long as a snapshot or a request has it.
     """
 
-    def __init__(self, *, most_trees: int = _MOST_TREES) -> None:
+    def __init__(self, *, most_trees: int = _MOST_TREES, most_bytes: int = _MOST_CACHED_BYTES) -> None:
         self._lock = threading.Lock()
-        self._trees: LRUCache[str, TreeColumns] = LRUCache(
-            _MOST_ENTRIES, getsizeof=sized(_MOST_ENTRIES, most_trees, len)
-        )
+        self._most_trees, self._most_bytes = most_trees, most_bytes
+        self._trees: OrderedDict[str, TreeColumns] = OrderedDict()
+        self._in_use: WeakValueDictionary[str, TreeColumns] = WeakValueDictionary()
+        self.loading = KeyLocks()
 
     def get(self, digest: str) -> TreeColumns | None:
         with self._lock:
-            return self._trees.get(digest)
+            tree = self._in_use.get(digest)
+            if tree is not None:
+                self._trees[digest] = tree
+                self._trees.move_to_end(digest)
+            return tree
+
+    def load_once(self, digest: str, load: Callable[[], TreeColumns]) -> TreeColumns:
+        """One thread loads a tree that isn't here; the others that ask for it wait for that one."""
+        with self.loading.hold(digest):
+            tree = self.get(digest)
+            if tree is None:
+                tree = load()
+                self.put(tree)
+            return tree
 
     def put(self, tree: TreeColumns) -> None:
         with self._lock:
-            self._trees[tree.digest] = tree
+            self._trees[tree.digest] = self._in_use[tree.digest] = tree
+            self._trees.move_to_end(tree.digest)
+        self.shrink()
+
+    def shrink(self) -> None:
+        """Drop those used least recently, beyond the bounds; one stays. Pages derive more and more from trees."""
+        with self._lock:
+            left = self._most_bytes
+            for place, (digest, tree) in enumerate(reversed(list(self._trees.items()))):
+                left -= own_bytes(tree)
+                if place >= self._most_trees or (place and left < 0):
+                    del self._trees[digest]
 
     def clear(self) -> None:
         with self._lock:
             self._trees.clear()
+            self._in_use.clear()
 
 
 tree_cache = _TreeCache()
@@ -94,17 +122,20 @@ def load_current_trees() -> list[tuple[Policy, TreeColumns]]:
 
 
 def tree_with_digest(policy: Policy, number: int, digest: str) -> TreeColumns:
-    """The tree of a revision whose digest is known, from the cache or the revision's blob."""
+    """The tree of a revision whose digest is known: from the cache, the file of a large one, or the revision's blob."""
     tree = tree_cache.get(digest)
-    if tree is not None:
-        return tree
+    return tree_cache.load_once(digest, lambda: _load(policy, number, digest)) if tree is None else tree
+
+
+def _load(policy: Policy, number: int, digest: str) -> TreeColumns:
+    def unpack() -> TreeColumns:
+        return unpack_tree(Revision.objects.values_list("tree", flat=True).get(policy=policy, number=number), digest)
+
     try:
-        tree = unpack_tree(Revision.objects.values_list("tree", flat=True).get(policy=policy, number=number), digest)
+        return map_tree(digest, unpack)
     except CorruptBlob:
         log.exception("The tree of revision %s of %s is damaged; its entries replace it", number, policy.slug)
-        tree = replace(load_tree_from_rows(policy, number), digest=digest)
-    tree_cache.put(tree)
-    return tree
+        return replace(load_tree_from_rows(policy, number), digest=digest)
 
 
 def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumns:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from apps.core.invisible import first_invisible
 from apps.policies.tree.names import (
-    MOST_SHARES,
+    MOST_ENTRY_SHARES,
     PARENT,
     RESERVE,
     clean_kind,
@@ -25,8 +25,8 @@ AT_END = ("keep", "zero", "archive")
 MAX_MEMBERSHIP_RULES = 20
 # Value of `Members.reach` for the whole policy.
 WHOLE_POLICY = "*"
-_LONGEST_PATTERN = 512
-_MOST_DAYS = 36_500
+LONGEST_TERM_PATTERN = 512
+MOST_TERM_DAYS = 36_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +170,15 @@ def _members(value: object, *, stored: bool) -> MembershipRule:
     recorded = _RECORDED if stored else ()
     document = _object(value, ("source", "group", "fqan", "people", "shares", "kind", "archive_after_days", *recorded))
     names: dict[str, Callable[[object], str]] = {
-        key: (lambda text: clean_text(text, _LONGEST_PATTERN)) for key in ("group", "fqan", "people")
+        key: (lambda text: clean_text(text, LONGEST_TERM_PATTERN)) for key in ("group", "fqan", "people")
     }
     names["source"] = lambda text: clean_name(text) if text else ""
     read = {key: rule(document.get(key) or "") for key, rule in names.items()}
     if not any(read.values()):
         raise ValueError("a condition is needed: source, group, fqan or people")
     days = document.get("archive_after_days")
-    if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= _MOST_DAYS):
-        raise ValueError(f"archive_after_days is a whole number from 1 to {_MOST_DAYS}, or null for never")
+    if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= MOST_TERM_DAYS):
+        raise ValueError(f"archive_after_days is a whole number from 1 to {MOST_TERM_DAYS}, or null for never")
     shares = _weight(document.get("shares", 1), "shares is a number")
     kind = clean_kind(document.get("kind", "user"))
     if kind == RESERVE:
@@ -237,5 +237,5 @@ def _weight(value: object, allowed: str) -> float:
     except ValueError:
         shares = None
     if shares is None:
-        raise ValueError(f"{allowed} from 0 to {MOST_SHARES:g}")
+        raise ValueError(f"{allowed} from 0 to {MOST_ENTRY_SHARES:g}")
     return shares

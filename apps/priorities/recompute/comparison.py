@@ -1,6 +1,6 @@
 """Entry-by-entry comparison of two computed trees, matched by uid: ranks, factors, targets, usage and priorities.
 
-What a reader may see of it is decided by the caller. `analytics.comparison` doesn't use it: it compares up to four
+What a reader may see is decided by the caller. `pages.algorithm.comparison` doesn't use it: it compares up to four
 algorithms on one tree at once, also by unrounded ranks.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.columns import Mask, TreeColumns, has_same_entries
 from apps.policies.tree.document_merge import indexes_of
 
 F8 = npt.NDArray[np.float64]
@@ -132,6 +132,10 @@ class Comparison:
 
 def compare(before: ComputedTree, after: ComputedTree) -> Comparison:
     """Match the entries of two computed trees by uid."""
+    if has_same_entries(before.tree, after.tree):
+        return Comparison(
+            after.tree.uid, Side(after.tree.places, before.numbers), Side(after.tree.places, after.numbers)
+        )
     in_before = matching_indexes(after.tree, before.tree)
     is_removed = np.ones(len(before.tree), dtype=np.bool_)
     is_removed[in_before[in_before >= 0]] = False
@@ -145,6 +149,4 @@ def compare(before: ComputedTree, after: ComputedTree) -> Comparison:
 
 def matching_indexes(tree: TreeColumns, other: TreeColumns) -> I8:
     """The index in another tree of each entry of `tree`, matched by uid; −1 where it is missing there."""
-    if tree is other or (len(tree) == len(other) and np.array_equal(tree.uid, other.uid)):
-        return np.arange(len(tree))
-    return indexes_of(tree.uid, other)
+    return tree.places if has_same_entries(tree, other) else indexes_of(tree.uid, other)

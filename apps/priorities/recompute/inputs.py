@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import AccountKey, canonical
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.models import MappingVersion

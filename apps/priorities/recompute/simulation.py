@@ -6,9 +6,9 @@ usage of every account. Four calculations do without, each for its reason:
 - `recompute.totals` changes the tree, the algorithm or the usage of entries in the newest snapshot. It reads no usage,
   so that pages answer while a user edits. It can't change the metric, the window, the approach or adjustments.
 - `serving.new_users` ranks a user who isn't in the tree yet, for look-ups within milliseconds.
-- `analytics.series` computes many past days, each from the one before.
-- `priorities.selectors.draft` and `analytics.forecast` need no priorities: the targets of a draft follow from its tree,
-  and the share of an entry has a closed form.
+- `series.builder` computes many past days, each from the one before.
+- `priorities.selectors.draft` and the plug-in `forecast` need no priorities: the targets of a draft follow from its
+  tree, and the share of an entry has a closed form.
 
 Everything here is a pure function of its arguments.
 """
@@ -136,7 +136,7 @@ def _usage_without(accounts: AccountUsage, inputs: Inputs, remaining: Inputs) ->
     chosen = np.array(
         [source.id in ids for source in sorted(inputs.sources, key=lambda source: source.id)], dtype=np.bool_
     )
-    by_approach = {name: np.ascontiguousarray(used[:, chosen]) for name, used in accounts.by_approach.items()}
+    by_approach = {name: used.T[chosen].T for name, used in accounts.by_approach.items()}
     return accounts_with_demand(by_approach, remaining.opened, remaining.account_ids)
 
 

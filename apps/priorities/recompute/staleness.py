@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.mapping.partition_accounts import register_partitions_of
+from apps.mapping.rules.placement import MOST_KEPT_PLACEMENTS
 from apps.policies.access.scope import Rights, Verb, administers_within_bounds
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import ATTEMPTS, KIND, queue_recompute, subject_of
@@ -28,6 +30,8 @@ from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 
+logger = logging.getLogger(__name__)
+
 
 def recompute_stale(*, at: datetime) -> list[int]:
     """Enqueue a run for each policy whose current inputs have no snapshot; return their ids."""
@@ -37,6 +41,21 @@ def recompute_stale(*, at: datetime) -> list[int]:
         for policy in Policy.objects.filter(head_number__gte=1).order_by("id")
         if is_stale(policy, as_of=as_of)
     ]
+
+
+def load_ahead(*, at: datetime) -> int:
+    """Have in memory what the next recompute of each policy reads and computes with; return the number of policies.
+
+    A worker does this before it takes messages, so that nobody waits for it. What fails here fails again, with its
+    reason, in the run.
+    """
+    policies = list(Policy.objects.filter(head_number__gte=1, archived_at=None).order_by("id")[:MOST_KEPT_PLACEMENTS])
+    for policy in policies:
+        try:
+            pipeline.compute(pipeline.load_inputs(policy, as_of=tick_of(at)))
+        except Exception:
+            logger.warning("Policy %s can't be loaded ahead of its recompute.", policy.slug, exc_info=True)
+    return len(policies)
 
 
 def is_stale(policy: Policy, *, as_of: datetime) -> bool:
@@ -96,7 +115,7 @@ def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
             return pipeline.result_json(current)
     is_past = as_of_text is not None
     register_partitions_of(policy, at=started_at)
-    inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=is_past, keeps_usage=not is_past)
+    inputs = pipeline.load_inputs(policy, as_of=as_of, is_past=is_past)
     fault_point("recompute.after_load")
     if not is_past:
         with lease.fenced() as row:

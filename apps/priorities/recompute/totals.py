@@ -19,7 +19,7 @@ from apps.engine.algorithms.inputs import compare_totals, prepare
 from apps.engine.errors import BadParameter, BadTree
 from apps.engine.tree import FairshareTree
 from apps.policies.settings import refuse_inherited, refusing_failed_packages
-from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.columns import TreeColumns, has_same_entries
 from apps.priorities.recompute.comparison import matching_indexes
 
 F8 = npt.NDArray[np.float64]
@@ -80,6 +80,8 @@ class Totals:
         an entry is compared by, its total stays that of the old scope.
         """
         before = self.tree
+        if has_same_entries(before, after) and np.array_equal(before.parent, after.parent):
+            return Totals(after, self.usage, self.group_usage)
         in_before, in_after = matching_indexes(after, before), matching_indexes(before, after)
         known = in_before >= 0
         usage = np.where(known, self.usage[in_before], 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.priorities.metering import CLASS_NAMES, JobClassRow, unmatched_factors
+from apps.priorities.usage_factors import CLASS_NAMES, JobClassRow, unmatched_factors
 from apps.usage.models import JobClass
 
 

@@ -24,7 +24,7 @@ from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, PAGE, WINDOW, MoreRow, offset
+from apps.priorities.selectors.tree import MOST_TREE_MATCHES, MOST_TREE_ROWS, PAGE, WINDOW, MoreRow, offset
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import numbers_visible_in
 
@@ -258,7 +258,7 @@ class _Rows:
 
     def add_children(self, parent: UUID, level: int, start: int = 0) -> None:
         waiting = self._group(parent, level, start)
-        while waiting and len(self.rows) < MOST_ROWS:
+        while waiting and len(self.rows) < MOST_TREE_ROWS:
             node, position, depth = waiting.pop()
             is_open = node.uid in self.opened and self.view.tree.n_children(node.uid) > 0
             self.rows.append(self.view.row(node, position=position, is_open=is_open))
@@ -309,7 +309,7 @@ def get_draft_page(
         if query.strip():
             matches = find_entries(view, query)
             n_matches = len(matches)
-            paths = [view.tree.lineage(node) for node in matches[:MOST_MATCHES]]
+            paths = [view.tree.lineage(node) for node in matches[:MOST_TREE_MATCHES]]
             only = frozenset(step.uid for path in paths for step in path)
             opened = frozenset(step.uid for path in paths for step in path[:-1])
         else:
@@ -331,7 +331,7 @@ def get_draft_page(
     )
 
 
-def find_entries(view: DraftView, query: str, *, most: int = MOST_MATCHES) -> list[Node]:
+def find_entries(view: DraftView, query: str, *, most: int = MOST_TREE_MATCHES) -> list[Node]:
     """Visible entries whose name contains the text, or the entry at a path."""
     wanted = query.strip().casefold()
     if not wanted:

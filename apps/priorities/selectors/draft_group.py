@@ -10,7 +10,7 @@ from apps.policies.changesets.draft_tree import Place
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow, DraftView
 
-MOST_MEMBERS = 200
+MOST_DRAFT_MEMBERS = 200
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DraftGroup:
 def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:
     """Return the visible children, at most 200."""
     indices = view.places(parent.uid)
-    chosen = heapq.nsmallest(MOST_MEMBERS, indices, key=lambda child: (-_order(view, child), child.name))
+    chosen = heapq.nsmallest(MOST_DRAFT_MEMBERS, indices, key=lambda child: (-_order(view, child), child.name))
     sums = view.tree.sum_of(parent.uid)
     pool = view.tree.pool_of(parent.uid)
     passes_on = sums.passes_on or (parent.shares is None and parent.parent_uid is not None)

@@ -12,6 +12,7 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.engine.algorithms.inputs import prepare
+from apps.engine.target_state import State, state_of
 from apps.policies.access.authority import GrantedRights, Lineages
 from apps.policies.access.scope import Verb
 from apps.policies.operations.apply import Operation, tree_after
@@ -22,13 +23,12 @@ from apps.policies.settings import PolicySettings, refuse_unsuitable_tree, toler
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import TreeColumns
 from apps.policies.tree.terms import Dates
-from apps.priorities.entry_order import State, state_of
 from apps.priorities.moments import LocalOnly
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.selectors.visible_snapshot import local_only_among
 
-MOST_MEMBERS = 100
+MOST_GROUP_MEMBERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def get_group_page(
     holding, lineage, until = _require_lead(view, uid, at)
     seen = view.visible_children(i)
     start = offset(cursor)
-    shown = seen[start : start + MOST_MEMBERS]
+    shown = seen[start : start + MOST_GROUP_MEMBERS]
     return GroupPage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -110,7 +110,7 @@ def get_group_page(
         members=_members(view, shown, seen, operations, start),
         nodes=Members(view.tree, i, seen),
         n_members=len(seen),
-        next_cursor=str(start + MOST_MEMBERS) if len(seen) > start + MOST_MEMBERS else None,
+        next_cursor=str(start + MOST_GROUP_MEMBERS) if len(seen) > start + MOST_GROUP_MEMBERS else None,
         until=None if until.year == 9999 else until,
         may_publish=holding.until(Verb.PUBLISH, lineage) is not None,
         may_reshape=all(holding.until(verb, lineage) for verb in (Verb.EDIT_STRUCTURE, Verb.PUBLISH)),

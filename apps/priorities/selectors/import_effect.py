@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rule_set
@@ -16,7 +16,7 @@ from apps.priorities.delivered_usage import load_delivered
 from apps.priorities.selectors.rows import open_view
 from apps.usage.models import Import
 
-_MOST_ROWS = 12
+_MOST_IMPORT_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def get_import_effect(usage_import: Import, *, policy_slug: str, actor: Actor) -
     known = load_delivered(policy=view.policy, tree=tree, entries=tops, edges=edges)
     rows = [ImportEffectRow(tree.name[i], known.between(i, *edges), float(added[i])) for i in tops]
     rows.sort(key=lambda row: (-row.added, row.name))
-    return ImportEffect(view.policy.name, rows[:_MOST_ROWS], len(rows), unmapped)
+    return ImportEffect(view.policy.name, rows[:_MOST_IMPORT_ROWS], len(rows), unmapped)
 
 
 def _hour(at: datetime) -> datetime:

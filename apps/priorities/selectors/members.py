@@ -12,8 +12,8 @@ from uuid import UUID
 import numpy as np
 from django.db.models import Q
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.errors import NotAllowed
@@ -37,11 +37,11 @@ from apps.policies.tree.working_tree import WorkingTree
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 
-_MOST_ROWS = 100
+_MOST_MEMBER_ROWS = 100
 _MOST_RUNS = 50  # change sets by rule that are searched for recent events
 _MOST_EVENTS = 20
-_MOST_NAMES = 12
-_MOST_WAITING = 50
+_MOST_ADDED_NAMES = 12
+_MOST_WAITING_MEMBERS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str |
     may_name = rights.may_name(i)
     leaves = [j for j in view.visible_children(i) if not view.tree.n_children[j] and not view.tree.is_reserve[j]]
     start = offset(cursor)
-    shown = leaves[start : start + _MOST_ROWS]
+    shown = leaves[start : start + _MOST_MEMBER_ROWS]
     accounts = _accounts_at(view, [i, *shown]) if may_name else {}
     waiting = accounts.get(i, [])
     return MembersPage(
@@ -121,8 +121,8 @@ def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str |
         reaches=[reach for _rule, reach in member_rules(view.tree, i)],
         members=[MemberLine(view.row(j, position=(1, 1)), accounts.get(j, [])) for j in shown] if may_name else [],
         n_members=len(leaves),
-        next_cursor=str(start + _MOST_ROWS) if len(leaves) > start + _MOST_ROWS else None,
-        waiting=waiting[:_MOST_WAITING],
+        next_cursor=str(start + _MOST_MEMBER_ROWS) if len(leaves) > start + _MOST_MEMBER_ROWS else None,
+        waiting=waiting[:_MOST_WAITING_MEMBERS],
         n_waiting=len(waiting),
         lately=_recent_events(view, uid) if may_name else [],
         attached=list_attachments(rights, entry_uid=uid) if may_name else [],
@@ -169,7 +169,7 @@ def preview_members(
         user.name for user in users_to_add.values() if sees_all_names or (user.accounts and set(user.accounts) <= here)
     ]
     added = {operation["name"] for operation in joined}
-    names = [name for name in sorted(named) if name in added][:_MOST_NAMES]
+    names = [name for name in sorted(named) if name in added][:_MOST_ADDED_NAMES]
     return MembersPreview(len(joined), len(back), matched, n_taken, names)
 
 
@@ -227,7 +227,7 @@ def _accounts_at(view: PolicyView, entries: Sequence[int]) -> dict[int, list[Mem
         at = int(view.snapshot_index[i])
         if at >= 0:
             keys[i] = view.snapshot.index.accounts_of(at)
-    persons = _persons({key for account_keys in keys.values() for key in account_keys[:_MOST_ROWS]})
+    persons = _persons({key for account_keys in keys.values() for key in account_keys[:_MOST_MEMBER_ROWS]})
     return {i: [MemberAccount(key, persons.get(key, "")) for key in account_keys] for i, account_keys in keys.items()}
 
 

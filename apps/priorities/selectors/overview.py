@@ -11,10 +11,11 @@ import numpy as np
 
 from apps.policies.selectors import list_revisions
 from apps.policies.settings import PolicySettings
+from apps.priorities.level_facts import LevelFacts, level_facts
 from apps.priorities.selectors.rows import EntryRow, PolicyView
 
 _MOST_PUBLISHES = 5
-_MOST_CHILDREN = 100
+_MOST_OVERVIEW_CHILDREN = 100
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ class LargestUser:
 
 @dataclass(frozen=True)
 class Overview:
-    """One level: `entry` and its visible children. whole_name: of the entry above it; empty for the root."""
+    """One level: `entry` and its visible children. whole_name: of the entry above it; empty for the root.
+
+    facts: of all visible children; children: of these at most a hundred, those furthest from their targets.
+    """
 
     policy_slug: str
     policy_name: str
@@ -50,6 +54,7 @@ class Overview:
     n_unmapped: int
     unmapped_core_s: float | None  # for readers of the whole tree
     usage: float | None  # of the entry; None where it is hidden
+    facts: LevelFacts
     children: list[EntryRow]
     n_children: int  # that the actor may see, also those beyond the first hundred
     n_hidden: int  # children that the actor may not see
@@ -60,8 +65,10 @@ class Overview:
 
 def overview_of(view: PolicyView, at: int = 0) -> Overview:
     """The overview of entry `at` of an open view. The caller checks that it may be seen."""
-    seen = view.visible_children(at)
-    shown = seen[:_MOST_CHILDREN]
+    facts = level_facts(view, at)
+    seen = facts.entries
+    shown = sorted(facts.furthest_first[:_MOST_OVERVIEW_CHILDREN])
+    place_of = {i: n for n, i in enumerate(seen, start=1)}
     snapshot = view.snapshot
     place = int(view.snapshot_index[at]) if snapshot else -1
     return Overview(
@@ -75,7 +82,8 @@ def overview_of(view: PolicyView, at: int = 0) -> Overview:
         n_unmapped=int(snapshot.meta["n_unmapped"]) if snapshot else 0,
         unmapped_core_s=_unmapped(view),
         usage=float(snapshot.values.usage[place]) if snapshot and place >= 0 else None if snapshot else 0.0,
-        children=[view.row(i, position=(n, len(seen))) for n, i in enumerate(shown, start=1)],
+        facts=facts,
+        children=[view.row(i, position=(place_of[i], len(seen))) for i in shown],
         n_children=len(seen),
         n_hidden=int(view.tree.n_children[at]) - len(seen),
         n_people=_count_people(view, at),

@@ -30,7 +30,7 @@ DERIVED_STATE = (
     ),
 )
 
-_MOST_REVISIONS = 400
+_MOST_PAST_REVISIONS = 400
 # Stored days: those with a snapshot in their last hour, which represents the end of the day.
 _PAST = """
 SELECT (SELECT min(hour_at) FROM usage_bucket),
@@ -43,6 +43,8 @@ SELECT (SELECT min(hour_at) FROM usage_bucket),
     )
 FROM policies_policy AS policy WHERE policy.slug = %(slug)s
 """
+CLOSE = timedelta(hours=1)  # a stored snapshot that is at most this much older is used for an instant
+_MOST_CACHED_PAST_SNAPSHOTS = 4
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class PastDays:
 def list_past_days(*, policy_slug: str, zone: tzinfo, now: datetime) -> PastDays | None:
     """Days with usage and a revision; None if there are none. The caller checks that the policy is visible."""
     with connection.cursor() as cursor:
-        cursor.execute(_PAST, {"slug": policy_slug, "zone": str(zone), "most": _MOST_REVISIONS})
+        cursor.execute(_PAST, {"slug": policy_slug, "zone": str(zone), "most": _MOST_PAST_REVISIONS})
         used_at, first_revision_at, published, numbers, stored = cursor.fetchone() or (None, None, [], [], [])
     if used_at is None or first_revision_at is None:
         return None
@@ -84,9 +86,7 @@ def _day(at: datetime, zone: tzinfo) -> int:
     return at.astimezone(zone).date().toordinal()
 
 
-CLOSE = timedelta(hours=1)  # a stored snapshot that is at most this much older is used for an instant
-_MOST_CACHED = 4
-_cache: LRUCache[tuple[int, str], ServedSnapshot] = LRUCache(_MOST_CACHED)
+_cache: LRUCache[tuple[int, str], ServedSnapshot] = LRUCache(_MOST_CACHED_PAST_SNAPSHOTS)
 _lock = Lock()
 
 

@@ -44,7 +44,7 @@ class RevisionDiff:
     after: Revision
     settings: list[FieldChange]
     rows: list[EntryDifference]
-    n_rows: int
+    n_entries: int
     next_cursor: str | None
     kept: list[EntryDifference]
     counts: dict[Change, int]
@@ -58,7 +58,7 @@ class RevisionDiff:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.settings or self.n_rows or self.corrections or self.n_outside)
+        return not (self.settings or self.n_entries or self.corrections or self.n_outside)
 
 
 def diff_revisions(
@@ -78,8 +78,8 @@ def diff_revisions(
         after=last,
         settings=diff_settings(first.settings, last.settings),
         rows=list(diff.rows(start, start + PAGE)),
-        n_rows=diff.n_rows,
-        next_cursor=str(start + PAGE) if diff.n_rows > start + PAGE else None,
+        n_entries=diff.n_entries,
+        next_cursor=str(start + PAGE) if diff.n_entries > start + PAGE else None,
         kept=diff.kept(_MOST_UNCHANGED),
         counts=diff.counts,
         corrections=corrections,

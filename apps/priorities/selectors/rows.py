@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -17,6 +17,7 @@ from apps.accounts.request_cache import store_for_request
 from apps.core import clock
 from apps.core.errors import Unavailable
 from apps.engine.algorithms.inputs import prepare
+from apps.engine.target_state import State, is_off_target, slack_of, state_of, states_of
 from apps.mapping.permissions import load_past_visibility, load_visibility
 from apps.mapping.versions import version_number_at
 from apps.policies.access.scope import Visibility, visible_entries
@@ -25,18 +26,29 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.policies.settings import PolicySettings, tolerance_at, tolerances_of
 from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities.entry_order import out_of_tolerance, own_numbers, state_of
-from apps.priorities.metering import unit_of_usage
+from apps.priorities.entry_order import own_numbers
 from apps.priorities.recompute.comparison import matching_indexes
 from apps.priorities.records import EntryRow as EntryRow
 from apps.priorities.selectors.past import CLOSE, reconstruct
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import without_ahead
+from apps.priorities.usage_factors import unit_of_usage
 from apps.priorities.visibility import daily_snapshot_before, visible_numbers
 from apps.priorities.visible_entries import numbers_visible_in, own_queries, reads_sums
 
 F8 = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_COMPARED_AT_ONCE = 100_000  # entries, each with eight numbers for a moment
+
+
+class _Compared(NamedTuple):
+    """Of some entries: shares of their siblings' whole, and whether they have a target but neither usage nor demand."""
+
+    actual: F8
+    target: F8
+    slack: F8
+    is_idle: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +107,15 @@ class PolicyView:
 
     def is_suppressed(self, i: int) -> bool:
         """Whether the entry has numbers that are hidden from the actor."""
-        return self.snapshot is not None and bool(self._index_in_snapshot[i] >= 0) and not self.shows_numbers[i]
+        return bool(self.suppressed[i])
+
+    @cached_property
+    def suppressed(self) -> Mask:
+        """Mask of entries with numbers that are hidden from the actor."""
+        if self.snapshot is None:
+            return np.zeros(len(self.tree), np.bool_)
+        suppressed: Mask = (self._index_in_snapshot >= 0) & ~self.shows_numbers
+        return suppressed
 
     @property
     def shows_sums(self) -> bool:
@@ -114,17 +134,15 @@ class PolicyView:
     @cached_property
     def snapshot_index(self) -> npt.NDArray[np.int64]:
         """Index of each entry in the snapshot's tree; −1 if missing there or hidden from the actor."""
-        return (
-            self._index_in_snapshot
-            if self.snapshot is None
-            else np.where(self.shows_numbers, self._index_in_snapshot, -1)
-        )
+        if self.snapshot is None or self.shows_numbers.all():
+            return self._index_in_snapshot
+        return np.where(self.shows_numbers, self._index_in_snapshot, -1)
 
     @cached_property
     def _index_in_snapshot(self) -> npt.NDArray[np.int64]:
         here, there = self.tree, self.snapshot.tree if self.snapshot else self.tree
         if here is there or here.digest == there.digest != "":
-            return np.arange(len(here))
+            return here.places
         return matching_indexes(here, there)
 
     @cached_property
@@ -196,16 +214,42 @@ class PolicyView:
     def off_target(self) -> npt.NDArray[np.bool_]:
         """Mask of visible entries over or under their target, by visible numbers."""
         off_target = np.zeros(len(self.tree), dtype=np.bool_)
-        if self.snapshot is None:
-            return off_target
-        values, place = self.snapshot.values, self.snapshot_index
-        here = np.flatnonzero(self.visibility.mask & self.competes & (place >= 0))
-        there = place[here]
+        visible = np.flatnonzero(self.visibility.mask)
+        for first in range(0, len(visible), _COMPARED_AT_ONCE):
+            block = visible[first : first + _COMPARED_AT_ONCE]
+            known, compared = self._compared(block)
+            off_target[block[known]] = is_off_target(*compared)
+        return off_target
+
+    def states_of(self, entries: Sequence[int] | npt.NDArray[np.int64]) -> list[State]:
+        """The states of some entries, as `row` has them."""
+        known, compared = self._compared(np.asarray(entries, dtype=np.int64))
+        states = np.full(len(entries), "unknown", dtype="<U7")
+        states[known] = states_of(*compared)
+        listed: list[State] = states.tolist()
+        return listed
+
+    def deviations_of(self, entries: Sequence[int]) -> F8:
+        """Actual − target of some entries, as fractions of their siblings' whole; NaN where it is unknown."""
+        known, compared = self._compared(np.asarray(entries, dtype=np.int64))
+        deviations: F8 = np.full(len(entries), np.nan)
+        deviations[known] = compared.actual - compared.target
+        return deviations
+
+    def _compared(self, entries: npt.NDArray[np.int64]) -> tuple[Mask, _Compared]:
+        """Which of some entries have an actual share and a target; and of those what their state follows from."""
+        known: Mask = np.zeros(len(entries), dtype=np.bool_)
+        if self.snapshot is None or not len(entries):
+            nothing: F8 = np.zeros(0)
+            return known, _Compared(nothing, nothing, nothing, known[:0])
+        values, place = self.snapshot.values, self.snapshot_index[entries]
+        known = self.competes[entries] & (place >= 0)
+        known[known] = values.competes[place[known]]
+        here, there = entries[known], place[known]
         target, actual = self.target[0][here], values.actual[there]
         is_idle = (values.usage[there] == 0) & ~values.has_demand[there] & (target > 0)
-        tolerance = tolerances_of(self.settings.tolerance, self.tree.n_children[here] == 0)
-        off_target[here] = out_of_tolerance(target, actual, is_idle=is_idle, tolerance=tolerance)
-        return off_target
+        slack = slack_of(target, tolerances_of(self.settings.tolerance, self.tree.n_children[here] == 0))
+        return known, _Compared(actual, target, slack, is_idle)
 
     def count_out_of_tolerance(self) -> int:
         """Number of entries off target."""

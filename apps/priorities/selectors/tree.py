@@ -12,14 +12,15 @@ from apps.accounts.actor import Actor
 from apps.core.typed_numbers import read_whole
 from apps.policies.settings import PolicySettings
 from apps.priorities.moments import Moment
+from apps.priorities.selectors.row_columns import RowColumns, row_blocks
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree_listing import DEEPEST, Arrangement, list_rows, sort_children
 from apps.priorities.selectors.visible_snapshot import moment_of
 
 PAGE = 100  # children shown of one entry before "more"
 WINDOW = 30  # rows of one response, so that a page stays below 1,500 elements
-MOST_MATCHES = 200
-MOST_ROWS = 2_000
+MOST_TREE_MATCHES = 200
+MOST_TREE_ROWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +109,15 @@ def get_tree_page(
 
 def iterate_rows(view: PolicyView, arranged: Arrangement) -> Iterator[EntryRow]:
     """All rows of an arrangement, without a limit."""
+    for block in blocks_of_rows(view, arranged):
+        yield from block.rows()
+
+
+def blocks_of_rows(view: PolicyView, arranged: Arrangement) -> Iterator[RowColumns]:
+    """`iterate_rows` by column, a block at a time."""
     listing = list_rows(view, arranged, most_children=len(view.tree), room=WINDOW)
-    for i in listing.rows.tolist():
-        yield view.row(i, position=(int(listing.place[i]), int(listing.size[i])), is_open=bool(listing.is_open[i]))
+    rows = listing.rows
+    return row_blocks(view, rows, place=listing.place[rows], size=listing.size[rows], is_open=listing.is_open[rows])
 
 
 def selectable(view: PolicyView, arranged: Arrangement) -> list[UUID]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import orjson
 
 from apps.core.tables import Column, Row
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import blocks_of_leaves
 from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshot_values import Values
@@ -28,27 +28,13 @@ PRIORITY_COLUMNS = (
     Column("key"),
     Column("identities"),
 )
+_NUMBERS = ("usage", "target", "actual", "target_global", "priority", "rank", "factor", "has_demand")
+_MASKS = ("has_rank", "has_factor", "competes", "is_ranked")
 
 
 def priority_rows(snapshot: ServedSnapshot, readable: Readable | None) -> Iterator[Row]:
     """Every leaf as schedulers get it; identities as JSON text."""
-    mask, names = readable or (None, None)
-    for line in snapshot.every_leaf(mask=mask, names=names):
-        yield (
-            line["account"],
-            line.get("group", ""),
-            line.get("namespace", ""),
-            line["entry"],
-            line["factor"],
-            line["rank"],
-            line["of"],
-            line["key"],
-            orjson.dumps(line["identities"]).decode(),
-        )
-
-
-_NUMBERS = ("usage", "target", "actual", "target_global", "priority", "rank", "factor", "has_demand")
-_MASKS = ("has_rank", "has_factor", "competes", "is_ranked")
+    return (row for lines in blocks_of_leaves(snapshot, readable) for row in lines.rows())
 
 
 def view_at(view: PolicyView, snapshot_id: int) -> PolicyView:

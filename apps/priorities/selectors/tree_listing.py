@@ -14,13 +14,14 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from apps.core.strings import Strings
+from apps.policies.tree.columns import TreeColumns
 from apps.priorities.selectors.rows import F8, PolicyView
 
 I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 SORTS = ("name", "target", "deviation", "factor", "rank")
 DEEPEST = 20
+_MOST_NAME_BYTES, _NAMES_AT_ONCE = 128 * 1024**2, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Arrangement:
 
 
 @dataclass(frozen=True)
-class Listing:
+class ListedRows:
     """Rows of a tree. rows: entries in display order. level: expanded without `open_uids` and `shut_uids`.
 
     matches: entries that match the filters, without their ancestors; None without a filter. By entry: place, size:
@@ -79,7 +80,7 @@ class Listing:
         return 0
 
 
-def list_rows(view: PolicyView, arrangement: Arrangement, *, most_children: int, room: int) -> Listing:
+def list_rows(view: PolicyView, arrangement: Arrangement, *, most_children: int, room: int) -> ListedRows:
     """List visible rows. most_children: limit per entry. room: number of rows that a new page may expand to."""
     tree, mask = view.tree, view.visibility.mask
     level = _level_of(view, arrangement, room)
@@ -113,7 +114,7 @@ def list_rows(view: PolicyView, arrangement: Arrangement, *, most_children: int,
         levels.append(kept)
     at, end = _positions(tree.parent, shown, levels)
     rows = np.flatnonzero(shown)
-    return Listing(rows[np.argsort(at[rows])], level, matches, is_open, place, size, at, end, left_out)
+    return ListedRows(rows[np.argsort(at[rows])], level, matches, is_open, place, size, at, end, left_out)
 
 
 def parts_of_children(view: PolicyView, parents: Iterable[int], *, of_total: bool) -> dict[int, tuple[F8, F8]]:
@@ -148,7 +149,7 @@ def sort_key(view: PolicyView, sort: str) -> Callable[[I8], npt.NDArray[Any]]:
     if name not in SORTS:
         return lambda here: here
     if name == "name":
-        return lambda here: sign * _order_of_names(view, here)
+        return lambda here: sign * _order_of_names(view.tree, here)
     values = _values(view, name)
 
     def key(here: I8) -> npt.NDArray[Any]:
@@ -166,7 +167,7 @@ def matching(view: PolicyView, query: str) -> list[int]:
     if wanted.startswith("/"):
         at = view.tree.index_of_path(wanted)
         return [at] if at is not None and view.visibility.may_see(at) else []
-    named, _begins = Strings.of(view.tree.name).find_part(wanted)
+    named, _begins = view.tree.names.find_part(wanted)
     below_root: list[int] = named[(named > 0) & view.visibility.mask[named]].tolist()
     return below_root
 
@@ -242,7 +243,8 @@ def _positions(parent: npt.NDArray[np.signedinteger[Any]], shown: Mask, levels: 
     """Depth-first position of each shown entry, and of the row after its subtree; −1 for others."""
     below = shown.astype(np.int64)  # number of rows in each subtree
     for here in reversed(levels):
-        np.add.at(below, parent[here], below[here])
+        first = np.flatnonzero(_counted(parent[here])[0] == 1)  # of each parent's children, which are side by side
+        below[parent[here[first]]] += np.add.reduceat(below[here], first)
     at = np.full(len(shown), -1, dtype=np.int64)
     at[0] = 0 if shown[0] else -1
     for here in levels:
@@ -271,7 +273,17 @@ def _values(view: PolicyView, name: str) -> F8:
     return np.where(competes, values.actual[at] - view.target[0], np.nan)
 
 
-def _order_of_names(view: PolicyView, here: I8) -> I8:
-    names = np.array([view.tree.name[i].casefold() for i in here.tolist()], dtype=object)
+def _order_of_names(tree: TreeColumns, here: I8) -> I8:
+    """Numbers in the order of the names of siblings without regard to case; equal for equal ones.
+
+    Other threads run while bytes are sorted, and wait while objects are.
+    """
+    if tree.has_small_names:
+        return here
+    folded = [name.casefold().encode() for name in tree.names_of(here)]
+    width = max(map(len, folded), default=1)
+    names = np.empty(len(folded), f"S{width}" if width * len(folded) <= _MOST_NAME_BYTES else object)
+    for begin in range(0, len(folded), _NAMES_AT_ONCE):
+        names[begin : begin + _NAMES_AT_ONCE] = folded[begin : begin + _NAMES_AT_ONCE]
     _sorted, order = np.unique(names, return_inverse=True)
     return np.asarray(order, dtype=np.int64)

@@ -11,15 +11,17 @@ import numpy as np
 from django.db import connection
 from django.db.models.expressions import RawSQL
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.derived_state import in_memory
 from apps.core.postgresql import SERVER_EPOCH, consistent_read
+from apps.mapping.name_rules import MOST_NAMES_COMPARED
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import build_rule_set, load_rule_set, load_rules_of
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_current_trees, load_tree
+from apps.priorities.serving.store import cached_state
 from apps.usage.authority import may_read_all
 from apps.usage.models import Import, Source
 
@@ -34,7 +36,6 @@ DERIVED_STATE = (
     ),
 )
 
-_MOST_COMPARED = 2_000  # accounts whose names are compared without letter case
 
 # An account is listed if it is unmapped in every computed policy.
 _UNMAPPED = """
@@ -47,6 +48,14 @@ FROM usage_bucket AS bucket JOIN usage_source AS source ON source.id = bucket.so
 WHERE source.archived_at IS NULL AND bucket.account_id = ANY(%s) GROUP BY source.slug
 """
 _BySource = dict[str, tuple[int, float]]
+
+# Served snapshots whose tree and mapping are the policy's current ones.
+_CURRENT = """
+SELECT snapshot.id FROM priorities_snapshot AS snapshot JOIN policies_policy AS policy ON policy.id = snapshot.policy_id
+LEFT JOIN mapping_mapping AS mapping ON mapping.policy_id = policy.id
+WHERE snapshot.id = ANY(%s) AND policy.archived_at IS NULL AND snapshot.revision_number = policy.head_number
+    AND snapshot.mapping_version = COALESCE(mapping.version, 0)
+"""
 
 
 def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | None]]:
@@ -89,7 +98,7 @@ def list_other_case_of_import(usage_import: Import) -> list[tuple[AccountKey, st
         tree = load_tree(policy)
         resolver = load_rule_set(policy, tree).on(tree)
         lost = [key for key in keys if not resolver.has_own_entry(resolver.resolve(key).entry)]
-        likely = ((key, resolver.likely_entry(key)) for key in lost[:_MOST_COMPARED])
+        likely = ((key, resolver.likely_entry(key)) for key in lost[:MOST_NAMES_COMPARED])
         pairs += [(key, tree.path(entry)) for key, entry in likely if entry is not None]
     return pairs
 
@@ -105,9 +114,27 @@ def _has_policies() -> bool:
     return Policy.objects.filter(head_number__gt=0).exists()
 
 
-def _count_unmapped(unmapped: list[AccountKey]) -> int:
+def _without_placed(keys: list[AccountKey]) -> list[AccountKey]:
+    """Those that no served snapshot has at an entry, by a mapping that still holds: most needn't be resolved again.
+
+    Left out are mappings by what has no version: members of sign-in groups, and namespaces of sources.
+    """
+    served = {each.snapshot_id: each for each in cached_state().snapshots.values()}
+    usable = {key: each for key, each in served.items() if not (each.meta.keys() & {"people", "namespaces"})}
+    if not keys or not usable:
+        return keys
+    with connection.cursor() as cursor:
+        cursor.execute(_CURRENT, [list(usable)])
+        indexes = [usable[snapshot_id].index for (snapshot_id,) in cursor.fetchall()]
+    return [key for key in keys if not any(index.has_account(key) for index in indexes)]
+
+
+def _count_unmapped(keys: list[AccountKey]) -> int:
     """Which entry an account has doesn't matter here, so attachments are read only if rules leave some unmapped."""
-    trees = load_current_trees() if unmapped else []
+    unmapped = _without_placed(keys)
+    if not unmapped:
+        return 0
+    trees = load_current_trees()
     stored = load_rules_of([policy for policy, _ in trees])
     for with_attached in (False, True):
         for policy, tree in trees:

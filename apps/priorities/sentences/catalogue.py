@@ -36,7 +36,7 @@ ANSWERS = {
     "when.inherited": _(
         "Only the policy changes this: inside %(parent)s others have no own shares, and %(algorithm)s takes them first."
     ),
-    "when.not_over": _("No date: your place improves as the jobs of others run."),
+    "when.not_over": _("No date."),
     "when.under_until": _(
         "Your place improves as the jobs of others run. %(name)s is under target until around %(on)s."
     ),
@@ -93,6 +93,7 @@ ANSWERS = {
     "use.reset": _("%(scheduler)s does not use this rank: its values are reset, and it orders jobs by its own rule."),
     "use.outside": _("%(scheduler)s does not use the rank of this entry: it gets those of another part of the policy."),
     "use.shares": _("%(scheduler)s gets this policy’s shares, not this rank: it orders jobs by its own fair share."),
+    "use.limits": _("%(scheduler)s gets limits of accounts, not this rank."),
     "use.elsewhere": _("%(scheduler)s does not use this rank in this partition, but in %(partitions)s."),
     "use.partitions": _("%(scheduler)s uses this rank in %(partitions)s alone."),
     "change.unmapped": _("Ask your site’s support to map %(account)s."),
@@ -106,7 +107,7 @@ ANSWERS = {
     "change.other_account": _("Submit under %(account)s: rank %(other_rank)s."),
     "change.until_mapped": _("Until then submit under %(account)s: rank %(other_rank)s."),
     "change.nothing": _("Nothing you need to do."),
-    "change.nothing_yourself": _("Nothing you can do yourself."),
+    "change.nothing_yourself": _("Only waiting helps."),
     "change.group": _("Less use by %(name)s, or a larger share for it, helps. Ask a manager of %(name)s."),
     "change.group_of_lead": _("Less use by %(name)s, or a larger share for it, helps. Ask %(leads)s."),
     "change.own_use": _("Postpone what isn’t urgent. Past usage halves every %(half_life_s)s."),
@@ -116,6 +117,54 @@ ANSWERS = {
     "trend.better": _("%(n)s better than a week ago (%(other_rank)s)"),
     "trend.worse": _("%(n)s worse than a week ago (%(other_rank)s)"),
     "trend.same": _("The same as a week ago"),
+    "since.worse": _("From %(other_rank)s a day ago to %(rank)s."),
+    "since.better": _("From %(other_rank)s a day ago to %(rank)s."),
+    "since.others_ahead": _(
+        "From %(other_rank)s a day ago to %(rank)s, because more accounts in %(parent)s are ahead of %(name)s."
+    ),
+    "since.others_behind": _(
+        "From %(other_rank)s a day ago to %(rank)s, because fewer accounts in %(parent)s are ahead of %(name)s."
+    ),
+    "since.under_on": _(
+        "From %(other_rank)s a day ago to %(rank)s, because %(name)s went from under to on target "
+        "(%(other_actual)s to %(actual)s)."
+    ),
+    "since.under_over": _(
+        "From %(other_rank)s a day ago to %(rank)s, because %(name)s went from under to over target "
+        "(%(other_actual)s to %(actual)s)."
+    ),
+    "since.on_over": _(
+        "From %(other_rank)s a day ago to %(rank)s, because %(name)s went from on to over target "
+        "(%(other_actual)s to %(actual)s)."
+    ),
+    "since.over_on": _(
+        "From %(other_rank)s a day ago to %(rank)s, because %(name)s went from over to on target "
+        "(%(other_actual)s to %(actual)s)."
+    ),
+    "since.over_under": _(
+        "From %(other_rank)s a day ago to %(rank)s, because %(name)s went from over to under target "
+        "(%(other_actual)s to %(actual)s)."
+    ),
+    "since.on_under": _(
+        "From %(other_rank)s a day ago to %(rank)s, because %(name)s went from on to under target "
+        "(%(other_actual)s to %(actual)s)."
+    ),
+    "since.used_more": _(
+        "From %(other_rank)s a day ago to %(rank)s, because %(name)s has more of the usage "
+        "(%(other_actual)s to %(actual)s)."
+    ),
+    "since.used_less": _(
+        "From %(other_rank)s a day ago to %(rank)s, because %(name)s has less of the usage "
+        "(%(other_actual)s to %(actual)s)."
+    ),
+    "since.target_fell": _(
+        "From %(other_rank)s a day ago to %(rank)s, because the target of %(name)s fell "
+        "(%(other_target)s to %(target)s)."
+    ),
+    "since.target_rose": _(
+        "From %(other_rank)s a day ago to %(rank)s, because the target of %(name)s rose "
+        "(%(other_target)s to %(target)s)."
+    ),
 }
 
 
@@ -208,7 +257,7 @@ FORECASTS = {
         "%(actual)s in %(horizon_s)s."
     ),
     "forecast.factor_too_many_hours": _("Too much usage to forecast the factor."),
-    "forecast.not_compared": _("%(name)s has no shares of its own: its members are compared one level up."),
+    "forecast.not_compared": _("%(name)s has no shares of its own: the entries below are compared one level up."),
     "forecast.no_whole_day": _("No forecast yet: usage in %(parent)s is not known for a whole day with %(name)s."),
     "forecast.no_decay_function": _(
         "This version doesn’t have the decay function “%(function)s”: nothing is forecast."

@@ -13,9 +13,15 @@ from django.utils import formats, timezone
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
+from apps.core.resource_kinds import ENERGY
+from apps.priorities.usage_factors import only_resource
+
 NBSP = "\u00a0"
 MINUS = "\u2212"
 UNKNOWN = "\u2013"
+_MOST_DECIMALS = 3
+_LEAST_DIFFERENCE = 10.0**-_MOST_DECIMALS / 2  # in points; what is closer is shown as equal
+_ROUNDING = 1e-12  # of fractions: a smaller difference is an error of rounding
 
 
 def percent(fraction: float | None, decimals: int = 1) -> str:
@@ -27,11 +33,6 @@ def percent(fraction: float | None, decimals: int = 1) -> str:
     if 0 < points < smallest / 2:
         return f"<{number(smallest, decimals)}{NBSP}%"
     return f"{number(points, decimals)}{NBSP}%"
-
-
-_MOST_DECIMALS = 3
-_LEAST_DIFFERENCE = 10.0**-_MOST_DECIMALS / 2  # in points; what is closer is shown as equal
-_ROUNDING = 1e-12  # of fractions: a smaller difference is an error of rounding
 
 
 def decimals_beside(*fractions: float | None) -> int:
@@ -116,7 +117,7 @@ class ChangedShares:
 def change_shares(before: float | None, after: float | None, *, decimals: int | None = None) -> ChangedShares:
     """Round a share before and after for each other: what has changed looks changed, and by the number beside it.
 
-    decimals: of the column in which they are shown; by default what these two need. `move` of numbers.js is the same.
+    decimals: of the column in which they are shown; by default what these two need.
     """
     decimals = decimals or decimals_beside(before, after)
     was, is_now = (round((share or 0.0) * 100, decimals) for share in (before, after))
@@ -275,14 +276,15 @@ def unit_of(resource: str) -> str:
         "mem_gb_s": _("GB-hours"),
         "node_s": _("node-hours"),
         "billing": _("billing-hours"),
+        ENERGY: _("watt-hours"),
     }
-    return units.get(resource, resource)
+    return units.get(resource) or _("hours of %(kind)s") % {"kind": resource}
 
 
 def unit_of_metric(weights: Mapping[str, float]) -> str:
     """The unit of a metric: of its resource if that is the only one, with weight 1; else weighted hours."""
-    counted = {name: weight for name, weight in weights.items() if weight}
-    return unit_of(next(iter(counted))) if list(counted.values()) == [1.0] else _("weighted hours")
+    only = only_resource(weights)
+    return unit_of(only) if only else _("weighted hours")
 
 
 def job_hours(job_h: float | None) -> str:

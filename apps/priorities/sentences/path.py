@@ -13,7 +13,7 @@ _ON_DECIDES = _(
 )
 _IDLE = _("%(name)s has a target of %(target)s of %(parent)s, and no usage in the window.")
 _UNKNOWN = _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not known yet.")
-_DISSOLVED = _("%(name)s has no shares of its own; its members compete one level up, in %(parent)s.")
+_DISSOLVED = _("%(name)s has no shares of its own; the entries below compete one level up, in %(parent)s.")
 _SUPPRESSED = _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not shown: too few members.")
 _LOCAL_BELOW = _("Below %(name)s only local usage since %(at)s: %(reason)s")
 _LOCAL_HERE = _("Only local usage here since %(at)s, because peers were unreachable.")
@@ -63,7 +63,7 @@ LEVELS = {
     "ahead.suppressed": _("How many others are ahead is not shown."),
     "ahead.nobody": _NONE_AHEAD,
     "ahead.some": _SOME_AHEAD,
-    "ahead.part": _("No other one is ahead as a whole, but some of their members are."),
+    "ahead.part": _("No other one is ahead as a whole, but some of their users are."),
     "ahead.nobody_yours": _NONE_AHEAD,
     "ahead.some_yours": _SOME_AHEAD,
     "ahead.nobody_you": _NONE_AHEAD,
@@ -185,7 +185,7 @@ _FALLBACK = _("Schedulers receive the fallback factor of the policy.")
 _UNRANKED = {
     "unranked.reserve": _("%(name)s is a reserve: it has no jobs, so it has no rank."),
     "unranked.group": _("%(algorithm)s ranks leaves only, and %(name)s has entries below it."),
-    "unranked.empty": _("%(name)s is a group without members, so it has no rank."),
+    "unranked.empty": _("%(name)s is a group without users, so it has no rank."),
     "unranked.not_user": _("%(algorithm)s ranks entries of kind user only, and %(name)s is of kind %(kind)s."),
     "unranked.later": _("The rank is being computed; check again in a moment."),
 }
@@ -218,12 +218,12 @@ VERDICTS = {
         "count",
     ),
     "reason.you_good_of_on": _(
-        "You used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "You used %(actual)s of %(parent)s, close to the target of %(target)s, "
         "and you go before %(siblings)s of %(n_siblings)s colleagues."
     ),
     "reason.you_good_on": ngettext_lazy(
-        "You used %(actual)s of %(parent)s, on the target of %(target)s, and you go before %(n)s account.",
-        "You used %(actual)s of %(parent)s, on the target of %(target)s, and you go before %(n)s accounts.",
+        "You used %(actual)s of %(parent)s, close to the target of %(target)s, and you go before %(n)s account.",
+        "You used %(actual)s of %(parent)s, close to the target of %(target)s, and you go before %(n)s accounts.",
         "count",
     ),
     "reason.you_good_of_over": _(
@@ -249,15 +249,15 @@ VERDICTS = {
         "count",
     ),
     "reason.you_bad_of_on": ngettext_lazy(
-        "You used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "You used %(actual)s of %(parent)s, close to the target of %(target)s, "
         "but %(siblings)s of %(n_siblings)s colleagues goes before you.",
-        "You used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "You used %(actual)s of %(parent)s, close to the target of %(target)s, "
         "but %(siblings)s of %(n_siblings)s colleagues go before you.",
         "count",
     ),
     "reason.you_bad_on": ngettext_lazy(
-        "You used %(actual)s of %(parent)s, on the target of %(target)s, but %(n)s account goes before you.",
-        "You used %(actual)s of %(parent)s, on the target of %(target)s, but %(n)s accounts go before you.",
+        "You used %(actual)s of %(parent)s, close to the target of %(target)s, but %(n)s account goes before you.",
+        "You used %(actual)s of %(parent)s, close to the target of %(target)s, but %(n)s accounts go before you.",
         "count",
     ),
     "reason.you_bad_of_under": ngettext_lazy(
@@ -282,12 +282,12 @@ VERDICTS = {
         "count",
     ),
     "reason.group_good_of_on": _(
-        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "%(name)s used %(actual)s of %(parent)s, close to the target of %(target)s, "
         "and you go before users of %(siblings)s of %(n_siblings)s %(kinds)s."
     ),
     "reason.group_good_on": ngettext_lazy(
-        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, and you go before %(n)s account.",
-        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, and you go before %(n)s accounts.",
+        "%(name)s used %(actual)s of %(parent)s, close to the target of %(target)s, and you go before %(n)s account.",
+        "%(name)s used %(actual)s of %(parent)s, close to the target of %(target)s, and you go before %(n)s accounts.",
         "count",
     ),
     "reason.group_good_of_over": _(
@@ -311,12 +311,12 @@ VERDICTS = {
         "count",
     ),
     "reason.group_bad_of_on": _(
-        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, "
+        "%(name)s used %(actual)s of %(parent)s, close to the target of %(target)s, "
         "but users of %(siblings)s of %(n_siblings)s %(kinds)s go before you."
     ),
     "reason.group_bad_on": ngettext_lazy(
-        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, but %(n)s account goes before you.",
-        "%(name)s used %(actual)s of %(parent)s, on the target of %(target)s, but %(n)s accounts go before you.",
+        "%(name)s used %(actual)s of %(parent)s, close to the target of %(target)s, but %(n)s account goes before you.",
+        "%(name)s used %(actual)s of %(parent)s, close to the target of %(target)s, but %(n)s accounts go before you.",
         "count",
     ),
     "reason.group_bad_of_under": _(
@@ -337,7 +337,7 @@ VERDICTS = {
     "reason.tied": ngettext_lazy(
         "All others share your rank, but %(n)s is ahead.", "All others share your rank, but %(n)s are ahead.", "count"
     ),
-    "reason.new_user": _("You are new in %(name)s: the rank is that of a new member without usage."),
+    "reason.new_user": _("You are new in %(name)s: the rank is that of a new user without usage."),
     "reason.you_listed": _(
         "Others are equal to you inside %(parent)s, and %(algorithm)s takes them first by its own rule."
     ),

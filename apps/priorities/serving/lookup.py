@@ -13,18 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.account_ids import AccountKey, canonical, is_reserved
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey, canonical
+from apps.accounts.entry_accounts import is_reserved
 from apps.accounts.partition_accounts import first_partition
 from apps.core.name_index import NameIndex
 from apps.core.strings import Strings
 from apps.mapping.rules.account_places import AccountPlaces, places_of_columns
+from apps.mapping.rules.entry_names import are_usual
 from apps.mapping.rules.resolver import UNMAPPED, Match, Resolver
-from apps.mapping.rules.rule import entry_name
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.serving.named_entries import NamedEntries
 
-_MOST_REMEMBERED = 100_000
+_MOST_REMEMBERED_RESULTS = 100_000
 _MANY = 8
 _SPELLED = "spelled "  # columns of names in canonical spelling
 
@@ -75,7 +76,7 @@ class AccountNames(NamedTuple):
         """Whether it is an own account, or one of its names; a group alone isn't."""
         key = canonical(key)
         return bool(key.user_name or key.dn) and any(
-            _includes(own_key, key) or _includes(key, own_key) for own_key in self.own
+            includes(own_key, key) or includes(key, own_key) for own_key in self.own
         )
 
     def limit(self, query: Query, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -92,6 +93,9 @@ class Readable(NamedTuple):
     names: AccountNames | None
 
 
+NOTHING = LookupResult(())
+
+
 def group_names(group: str, namespace: str) -> dict[str, str]:
     """Group and namespace for an answer, if given."""
     return {name: value for name, value in (("group", group), ("namespace", namespace)) if value}
@@ -101,9 +105,6 @@ def names_of(key: AccountKey) -> dict[str, str]:
     """All non-empty names of an account."""
     names = ("namespace", "user", "group", "dn", "fqan", "project")
     return {name: text for name, text in zip(names, key, strict=True) if text}
-
-
-NOTHING = LookupResult(())
 
 
 def merge_results(results: Iterable[tuple[str, LookupResult]]) -> LookupResult:
@@ -133,9 +134,7 @@ class LookupIndex:
         self.digest = digest
         self.resolver = Resolver(places.rules, tree)
         self.named = NamedEntries(self.resolver)
-        self._identities: dict[int, tuple[AccountKey, ...]] = {}
         self._results: dict[Query, LookupResult] = {}
-        self._paths: dict[int, str] = {}
 
     @classmethod
     def of_columns(
@@ -166,50 +165,55 @@ class LookupIndex:
         result = self._results.get(query)
         if result is None:
             result = self._resolve(AccountQuery(query) if isinstance(query, str) else query)
-            if len(self._results) >= _MOST_REMEMBERED:
+            if len(self._results) >= _MOST_REMEMBERED_RESULTS:
                 self._results.clear()
             self._results[query] = result
         return result
 
     def find_many(self, queries: Sequence[Query]) -> list[LookupResult]:
         """`find` for each query. User names that decide alone are found at once, and not remembered."""
+        if len(queries) < _MANY:
+            return list(map(self.find, queries))
         users = [query for query in queries if isinstance(query, str) and query not in self._results]
-        found = self._find_users(users) if len(users) >= _MANY else {}
-        return [found.get(query) or self.find(query) for query in queries] if found else list(map(self.find, queries))
+        entries = self.plain_entries(users).tolist()
+        pairs = zip(users, entries, strict=True)
+        plain: dict[Query, LookupResult] = {user: LookupResult((entry,)) for user, entry in pairs if entry >= 0}
+        return [plain.get(query) or self.find(query) for query in queries]
 
-    def _find_users(self, users: Sequence[str]) -> dict[Query, LookupResult]:
-        """The results of users with one entry only: of their known account, or named after them by plain rules."""
+    def plain_entries(self, users: Sequence[str]) -> npt.NDArray[np.int32]:
+        """For each of many users the only entry, of the known account, or named after them by plain rules.
+
+        −1: `find` has to look at each rule, as it does at once for few users.
+        """
+        only = np.full(len(users), -1, np.int32)
         joins = self.places.joins
-        usual = [user for user in users if "=" not in user and entry_name(user) == user]
-        if joins is None or self.named.namespaces or not self._keys.column("dn").is_empty or not usual:
-            return {}
-        asked = Strings.of(usual)
+        if len(users) < _MANY or joins is None or self.named.namespaces or not self._keys.column("dn").is_empty:
+            return only
+        is_ascii = all(map(str.isascii, users))  # half a surrogate pair has no bytes
+        asked = Strings.of(users if is_ascii else [user if user.isascii() else "" for user in users])
+        is_usual = are_usual(asked)
         n_known, place = self._users.find_only(asked)
         n_named, entry = self.tree.name_index.find_only(asked)
-        found: dict[Query, LookupResult] = {}
-        if len(joins):
-            is_plain = (n_known == 1) & (joins[place] < 0) & self.named.has_plain_rules
-            is_plain &= (n_named == 0) | ((n_named == 1) & (entry == self.places.entry[place]))
-            self._take_equal(found, usual, is_plain, self._keys.column("user_name"), place, self.places.entry[place])
-        is_plain = (n_known == 0) & (n_named == 1)
-        is_plain[is_plain] = self.named.are_named_after_users(entry[is_plain])
-        self._take_equal(found, usual, is_plain, self.tree.name, entry, entry)
-        return found
+        is_named = is_usual & (n_known == 0) & (n_named == 1)
+        is_named[is_named] = self.named.are_named_after_users(entry[is_named])
+        rows = np.flatnonzero(is_named)
+        only[rows] = np.where(asked.take(rows).differ(self.tree.texts_of(entry[rows])), -1, entry[rows])
+        if len(joins) and self.named.has_plain_rules:
+            of_account = self.places.entry[place]
+            is_known = is_usual & (n_known == 1) & (joins[place] < 0)
+            rows = np.flatnonzero(is_known & ((n_named == 0) | ((n_named == 1) & (entry == of_account))))
+            names = self._keys.column("user_name").take(place[rows])
+            only[rows] = np.where(asked.take(rows).differ(names), -1, of_account[rows])
+        return only
 
-    @staticmethod
-    def _take_equal(
-        found: dict[Query, LookupResult],
-        asked: Sequence[str],
-        is_plain: npt.NDArray[np.bool_],
-        names: Sequence[str],
-        place: npt.NDArray[np.int32],
-        entry: npt.NDArray[np.int32],
-    ) -> None:
-        """Add the entries of those whose name is the one at their place, not only its hash."""
-        rows = np.flatnonzero(is_plain)
-        for row, at, result in zip(rows.tolist(), place[rows].tolist(), entry[rows].tolist(), strict=True):
-            if names[at] == asked[row]:
-                found[asked[row]] = LookupResult((result,))
+    def count_known(self, names: Strings) -> npt.NDArray[np.int32]:
+        """For each name how many known accounts have it as user or DN, or another one with its hash."""
+        n_known: npt.NDArray[np.int32] = self._users.find_only(names)[0] + self._dns.find_only(names)[0]
+        return n_known
+
+    def has_included(self, key: AccountKey) -> bool:
+        """Whether some known account of the user has all non-empty fields of this one."""
+        return bool(self._known(AccountQuery(key.user_name, key.group_name, key.namespace, "", key.fqan, key.project)))
 
     def choices(self, query: Query) -> Choices:
         """Results by namespace for a query without one, if they differ; else empty."""
@@ -219,6 +223,11 @@ class LookupIndex:
         """Entries of a query, if they don't depend on the namespace; else empty."""
         result = self.find(query)
         return () if result.choices else result.entries
+
+    def has_account(self, key: AccountKey) -> bool:
+        """Whether the snapshot has exactly this account at an entry."""
+        spelled = canonical(key)
+        return any(self.places.keys[at] == key for at in self._named_like(spelled.user_name or spelled.dn))
 
     def prepare(self) -> None:
         """Build cached data, so that the first look-up needn't wait for it."""
@@ -230,20 +239,9 @@ class LookupIndex:
     def forget(self) -> None:
         """Empty the cache, for measurements."""
         self._results.clear()
-        self._paths.clear()
-        self._identities.clear()
 
     def path(self, entry: int) -> str:
-        """The path of an entry; those of its ancestors, which it shares with many, are remembered."""
-        parent = int(self.tree.parent[entry])
-        if parent <= 0:
-            return self.tree.path(entry)
-        above = self._paths.get(parent)
-        if above is None:
-            if len(self._paths) >= _MOST_REMEMBERED:
-                self._paths.clear()
-            above = self._paths[parent] = self.path(parent)
-        return f"{above}/{self.tree.name[entry]}"
+        return self.tree.path(entry)
 
     @cached_property
     def _keys(self) -> AccountKeys:
@@ -295,19 +293,11 @@ class LookupIndex:
 
         Fields that make no difference are empty. accounts: the known ones, from a caller who has them.
         """
-        known = self._identities.get(entry)
-        if known is None:
-            if len(self._identities) >= _MOST_REMEMBERED:
-                self._identities.clear()
-            accounts = self.accounts_of(entry) if accounts is None else accounts
-            known = self._identities[entry] = self._names_of(entry, accounts)
-        return known
-
-    def _names_of(self, entry: int, accounts: Sequence[AccountKey]) -> tuple[AccountKey, ...]:
+        accounts = self.accounts_of(entry) if accounts is None else accounts
         names = list(map(canonical, accounts))
 
         def is_there(key: AccountKey) -> bool:
-            return bool(key.user_name or key.dn) and any(_includes(account, key) for account in names)
+            return bool(key.user_name or key.dn) and any(includes(account, key) for account in names)
 
         for key in self.named.names_of(entry, is_there):
             if self._leads_to(entry, key):
@@ -430,7 +420,7 @@ class LookupIndex:
         alike = {at: self._keys[at] for at in self._named_like(query.user or query.dn)}
         if not any(wanted):
             return alike
-        return {at: key for at, key in alike.items() if _includes(key, wanted)}
+        return {at: key for at, key in alike.items() if includes(key, wanted)}
 
 
 def _spelled(query: AccountQuery) -> AccountQuery:
@@ -443,6 +433,6 @@ def _key_of(query: AccountQuery) -> AccountKey:
     return AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project)
 
 
-def _includes(key: AccountKey, other: AccountKey) -> bool:
+def includes(key: AccountKey, other: AccountKey) -> bool:
     """Whether one account has all non-empty fields of the other."""
     return all(not text or text == has for has, text in zip(key, other, strict=True))

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.grid_names import is_dn
+from apps.mapping.rules.entry_names import entry_name, text_of
 from apps.mapping.rules.placement import is_by_user_name
 from apps.mapping.rules.resolver import Resolver
-from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wildcard, text_of
+from apps.mapping.rules.rule import MOST_SUFFIX_PARTS, Rule, has_wildcard
 from apps.mapping.rules.share_tree import DEFAULT_LEAF
 from apps.mapping.rules.slurm_accounts import account_of_entry
 from apps.policies.tree.slurm_associations import SEPARATOR, split_association
@@ -41,6 +42,17 @@ class _InverseRule(NamedTuple):
     examples: dict[str, str]
 
 
+class SiblingShapes(NamedTuple):
+    """What rules make of leaves of one group.
+
+    keys: accounts without their user's name, which is the leaf's, and whether look-ups of them lead to the leaf, unless
+    they are of known accounts; None if that may depend on the name. mentioned: names with other keys.
+    """
+
+    keys: tuple[tuple[AccountKey, bool | None], ...]
+    mentioned: frozenset[str]
+
+
 class NamedEntries:
     """Entries of one tree by the names that rules give them."""
 
@@ -48,7 +60,6 @@ class NamedEntries:
         self._resolver = resolver
         self._tree = resolver.tree
         self._of_accounts: dict[tuple[int, int], list[_InverseRule]] = {}
-        self._taking: dict[int, bool] = {}  # by group
 
     def of_user(self, query: AccountKey) -> list[int]:
         """Entries of accounts with this user name or DN, for any value of the fields that the query leaves empty.
@@ -85,11 +96,13 @@ class NamedEntries:
 
     @cached_property
     def _of_partitions(self) -> Mapping[str, Sequence[int]]:
-        """Entries of Slurm's associations of one partition, by user."""
+        """Entries of Slurm's associations that aren't named as their user alone: those of one partition, and those
+        beside an account of the user's name.
+        """
         entries: dict[str, list[int]] = {}
         for i, name in enumerate(self._tree.name):
-            if SEPARATOR in name and (limited := split_association(text_of(name))).partition:
-                entries.setdefault(limited.user, []).append(i)
+            if SEPARATOR in name and (association := split_association(text_of(name))).user != text_of(name):
+                entries.setdefault(association.user, []).append(i)
         return entries
 
     def partitions_of(self, user: str) -> Sequence[str]:
@@ -97,7 +110,8 @@ class NamedEntries:
         if not self._associations:
             return ()
         entries = self._of_partitions.get(self._resolver.stored_name(user), ())
-        return [split_association(text_of(self._tree.name[i])).partition for i in entries]
+        partitions = (split_association(text_of(self._tree.name[i])).partition for i in entries)
+        return [partition for partition in partitions if partition]
 
     def outside_partitions(self, entries: Sequence[int]) -> Sequence[int]:
         """Entries for a query that names a partition for which the user has none."""
@@ -112,8 +126,8 @@ class NamedEntries:
         if not self._associations or len(entries) < 2:
             return entries
         tree = self._tree
-        users = {(int(tree.parent[i]), text_of(tree.name[i])) for i in entries}
         limited = {i: split_association(text_of(tree.name[i])) for i in entries}
+        users = {(int(tree.parent[i]), limited[i].user) for i in entries if not limited[i].partition}
         accounts = {int(tree.parent[i]) for i in entries if limited[i].partition}
         return [
             i
@@ -141,7 +155,7 @@ class NamedEntries:
                     yield user
         at, n_steps, is_end = entry, 0, not self._tree.n_children[entry]
         while at >= 0:
-            for n_parts in range(n_steps, MOST_PARTS + 1 if is_end else n_steps + 1):
+            for n_parts in range(n_steps, MOST_SUFFIX_PARTS + 1 if is_end else n_steps + 1):
                 for inverse in self._starting(at, n_parts):
                     key = self._key(inverse, entry, NO_ACCOUNT, "", n_steps)
                     if key is None or not (key.user_name or key.dn or key.group_name) or is_known(key):
@@ -150,6 +164,51 @@ class NamedEntries:
                     if match.entry == entry and match.joins is None:
                         yield key
             at, n_steps = int(self._tree.parent[at]), n_steps + 1
+
+    def shapes_of(self, entry: int) -> SiblingShapes | None:
+        """Accounts that `names_of` considers for a leaf with a usual name, as for each of its siblings.
+
+        None if rules take another field than the user's name from the leaf's, or may start at the leaf.
+        """
+        if self._share_trees or (self._associations and self._tree.takes_members[entry]):
+            return None
+        keys: list[tuple[AccountKey, bool | None]] = []
+        mentioned: set[str] = set()
+        parent = int(self._tree.parent[entry])
+        at, n_steps = parent, 1
+        while at >= 0:
+            for n_parts in range(n_steps, MOST_SUFFIX_PARTS + 1):
+                for inverse in self._starting(at, n_parts):
+                    *above, last = inverse.rule.parts[:n_steps]
+                    only = inverse.fixed.get("user_name", "") if last == "{user}" else "" if "{" in last else last
+                    if only:
+                        mentioned |= {only, entry_name(only)}
+                    elif last != "{user}" or any("{user}" in part for part in above):
+                        return None
+                    elif (key := self._key(inverse, entry, NO_ACCOUNT, "", n_steps)) is not None:
+                        is_whole = n_parts == n_steps and (key.namespace or not self.namespaces)
+                        leads = self._leads_any_user(_fill_empty(key, inverse.examples), parent) if is_whole else None
+                        keys.append((key._replace(user_name=""), leads))
+            at, n_steps = int(self._tree.parent[at]), n_steps + 1
+        return SiblingShapes(tuple(keys), frozenset(mentioned))
+
+    def _leads_any_user(self, key: AccountKey, parent: int) -> bool | None:
+        """Whether rules lead the user of this account, and any other in its place, to the parent's child of that name.
+
+        None if that depends on the user.
+        """
+        if not self._ask_no_user:
+            return None
+        step = next((step for step in self._resolver.steps(key, None) if step.start is not None), None)
+        if step is None or step.start is None:
+            return False
+        if step.rule.parts[-1:] != ("{user}",):
+            return None
+        before = step.rule.names_below(key, None)[:-1]
+        at, n_steps = self._resolver.walk(step.start, before)
+        if n_steps < len(before):
+            return None
+        return at == parent if at or not parent else None
 
     def _is_named(self, candidate: int, part: str, query: AccountKey, name: str, user: str) -> bool:
         """Whether a rule with the last component `part` maps an account of this user to the candidate.
@@ -202,10 +261,19 @@ class NamedEntries:
         return set(self._user_parts) <= {"{user}"} and not self._by_exact_user and not self._associations
 
     @cached_property
+    def starts(self) -> I4:
+        """Entries at which names of rules start."""
+        return np.array(sorted({inverse.target for inverse in self._rules}), np.int32)
+
+    @cached_property
     def _are_alike(self) -> bool:
+        """Whether no rule asks anything of the user, nor maps Slurm's accounts."""
+        return self.has_plain_rules and self._ask_no_user
+
+    @cached_property
+    def _ask_no_user(self) -> bool:
         """Whether no rule asks anything of the user, nor takes accounts in a part of the tree only."""
-        rules = self._resolver.spelled_rules
-        return self.has_plain_rules and all(is_by_user_name(rule) and rule.reach_uid is None for rule in rules)
+        return all(is_by_user_name(rule) and rule.reach_uid is None for rule in self._resolver.spelled_rules)
 
     def are_named_after_users(self, entries: I4) -> npt.NDArray[np.bool_]:
         """For each entry: whether `of_user` has it for its name, if no other entry has the name.
@@ -213,30 +281,30 @@ class NamedEntries:
         False also where that isn't known without looking at each rule. The names are usual ones: see `entry_name`.
         """
         parents = self._tree.parent[entries]
-        if not self._are_alike or not len(entries):
+        if not self._are_alike:
             return np.zeros(len(entries), np.bool_)
-        is_named = ~self._tree.is_reserve[entries] & (parents >= 0)
-        distinct, first, which = np.unique(parents, return_index=True, return_inverse=True)
-        known = [
-            self._takes_users(parent, entry)
-            for parent, entry in zip(distinct.tolist(), entries[first].tolist(), strict=True)
-        ]
-        return is_named & np.array(known, np.bool_)[which]
+        may_be_named = ~self._tree.is_reserve[entries] & (parents >= 0)
+        new = may_be_named & (self._takes_users[parents] < 0)
+        for parent, entry in zip(parents[new].tolist(), entries[new].tolist(), strict=True):
+            if self._takes_users[parent] < 0:
+                self._takes_users[parent] = self._leads_users(parent, entry)
+        takes_users: npt.NDArray[np.bool_] = may_be_named & (self._takes_users[parents] > 0)
+        return takes_users
 
-    def _takes_users(self, parent: int, entry: int) -> bool:
-        """Whether rules lead users to the children of this entry by their names alone. entry: one of them.
+    @cached_property
+    def _takes_users(self) -> npt.NDArray[np.int8]:
+        """`_leads_users` of each group, −1 where nobody has asked yet."""
+        return np.full(len(self._tree), -1, np.int8)
+
+    def _leads_users(self, parent: int, entry: int) -> bool:
+        """Whether rules lead users to the children of this entry by their names alone. entry: one of them, no reserve.
 
         Rules before the one that decides then lead no user anywhere: at the end of a rule is the user's name, and no
         other entry has it.
         """
-        if parent < 0 or self._tree.is_reserve[entry]:
-            return False
-        known = self._taking.get(parent)
-        if known is None:
-            user = self._tree.name[entry]
-            keys = self._keys_of(entry, "{user}", AccountKey("", user), user, user)
-            known = self._taking[parent] = any(self._leads_by_name(key, parent, entry) for key in keys)
-        return known
+        user = self._tree.name[entry]
+        keys = self._keys_of(entry, "{user}", AccountKey("", user), user, user)
+        return any(self._leads_by_name(key, parent, entry) for key in keys)
 
     def _leads_by_name(self, key: AccountKey, parent: int, entry: int) -> bool:
         """Whether the rule that decides leads to the parent for any user, and to the entry by the user's name."""

@@ -34,8 +34,9 @@ from apps.priorities.snapshot_values import Values
 logger = logging.getLogger(__name__)
 
 _BY_COMPONENTS = ("aequus", "gridwide")
-MOST_AT_ONCE = 50_000  # entries of a tree that is computed within the request, in about 50 ms
-_MOST_WAITING = 64
+MOST_ENTRIES_IN_REQUEST = 50_000  # entries of a tree that is computed within the request, in about 50 ms
+_MOST_WAITING_USERS = 64
+RankAndFactor = tuple[int | None, int, float | None]  # rank, number of ranked entries, factor
 
 
 class ComputedTree(Protocol):
@@ -82,9 +83,9 @@ class NewUsers:
         """The priority as a child of `entry`; None while it is being computed, and if it can't be."""
         key = entry, shares
         if key not in self._known:
-            if not self._is_quick and len(self._snapshot.tree) > MOST_AT_ONCE:
+            if not self._is_quick and len(self._snapshot.tree) > MOST_ENTRIES_IN_REQUEST:
                 with self._lock:
-                    if len(self._waiting) < _MOST_WAITING:
+                    if len(self._waiting) < _MOST_WAITING_USERS:
                         self._waiting[key] = None
                     if self._thread is None or not self._thread.is_alive():
                         self._thread = threading.Thread(target=self._compute_waiting, name="new-users", daemon=True)
@@ -235,9 +236,6 @@ def count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) ->
         ahead |= level_with & order.ahead(components, own)
         level_with &= order.ties(components, own)
     return int(ahead.sum())
-
-
-RankAndFactor = tuple[int | None, int, float | None]  # rank, number of ranked entries, factor
 
 
 def rank_among_leaves(

@@ -17,13 +17,14 @@ import orjson
 from apps.engine import codecs, sweep
 from apps.engine.algorithms.gridwide import class_deviations
 from apps.engine.algorithms.inputs import prepare
-from apps.mapping.rules.rule import entry_name
+from apps.mapping.rules.entry_names import entry_name
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.entry_order import Ordering, json_number, ordering_of
 from apps.priorities.local_only import LocalOnlyEntry, local_only_in
 from apps.priorities.recompute.totals import Totals
+from apps.priorities.serving.entry_json import EntryColumns, texts_json
 from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import (
     AccountNames,
@@ -32,7 +33,6 @@ from apps.priorities.serving.lookup import (
     LookupResult,
     Query,
     group_names,
-    names_of,
     restrict_to,
 )
 from apps.priorities.serving.new_users import EntryNumbers, NewUsers, RankAndFactor, rank_among_leaves
@@ -40,11 +40,11 @@ from apps.priorities.snapshot_values import Values
 
 Mask = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int64]
+I4 = npt.NDArray[np.int32]
 Json = dict[str, Any]
 Short = tuple[str, float, int | None]
 _MOST_ENTRIES_CACHED = 1_000
 _MOST_ANSWERS_CACHED = 65_536  # 20 MB
-_CHUNK = 10_000
 NO_OWN_ENTRY = "no_own_entry"
 OUTSIDER_SHARES = 1.0  # of a member whom the tree lacks: what Slurm gives a new user
 
@@ -201,36 +201,8 @@ class ServedSnapshot:
             for query, (result, answers) in zip(missing, self._answer(missing, None), strict=True):
                 rows = rows_by_query[query] = tuple(map(_short, answers))
                 if self._is_constant(query, result):
-                    _keep(known, query, rows)
+                    _keep(known, {query: rows})
             return [row for query in queries for row in rows_by_query[query]]
-
-    def every_leaf(self, *, mask: Mask | None = None, names: AccountNames | None = None) -> Iterator[Json]:
-        """All ranked leaves and all entries with accounts, one row for each account (None for an entry without one).
-
-        identities: names by which a look-up finds the entry, with or without usage.
-        """
-        wanted = self.values.is_ranked.copy()
-        wanted[self.index.places.entry] = True
-        if mask is not None:
-            wanted &= mask
-        entries = np.flatnonzero(wanted)
-        for lo in range(0, len(entries), _CHUNK):
-            chunk = entries[lo : lo + _CHUNK]
-            all_accounts = self.index.accounts_of_each(chunk)
-            for entry, piece, known in zip(chunk.tolist(), self.describe(chunk), all_accounts, strict=True):
-                accounts = [key for key in known if names is None or names.includes(key, entry)]
-                identities = [
-                    key for key in self.index.identities(entry, known) if names is None or names.includes(key, entry)
-                ]
-                more = {**piece, "identities": [names_of(key) for key in identities]}
-                for key in accounts:
-                    about = {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0])}
-                    query = AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
-                    is_outsider = self._is_outsider(query, entry)
-                    own = self._of_outsider(entry, is_restricted=mask is not None) if is_outsider else more
-                    yield {**about, **own}
-                if not accounts:
-                    yield {"account": None, **more}
 
     def extended(self, valid_at: datetime, scale: float, computed_at: datetime) -> ServedSnapshot:
         """Its ranks at a later instant, until which all usage has decayed by a factor."""
@@ -258,20 +230,36 @@ class ServedSnapshot:
         self._entries.clear()
 
     def _cache_answers(self, queries: Sequence[Query]) -> dict[Query, bytes]:
-        distinct = list(dict.fromkeys(queries))
-        answered = list(self._answer(distinct, None))
-        made = dict(zip(distinct, _dump_each([answers for _result, answers in answered]), strict=True))
-        for query, (result, _answers) in zip(distinct, answered, strict=True):
+        known = self._answers
+        made = {query: kept for query in queries if (kept := known.get(query)) is not None}
+        missing = [query for query in dict.fromkeys(queries) if query not in made]
+        constant = self._plain_answers([query for query in missing if isinstance(query, str)])
+        others = [query for query in missing if query not in constant]
+        for query, (result, answers) in zip(others, self._answer(others, None), strict=True):
+            made[query] = orjson.dumps(answers)[1:-1]
             if self._is_constant(query, result):
-                _keep(self._answers, query, made[query])
-        return made
+                constant[query] = made[query]
+        _keep(known, constant)
+        return made | constant
+
+    def _plain_answers(self, users: Sequence[str]) -> dict[Query, bytes]:
+        """Answers by columns for users who have one entry of their own; the others are left out."""
+        entries = self.index.plain_entries(users)
+        rows = np.flatnonzero(entries >= 0)
+        rows = rows[~np.frombuffer(self.unranked_groups, np.bool_)[entries[rows]]]
+        if not len(rows):
+            return {}
+        named = [users[row] for row in rows.tolist()]
+        pairs = zip(texts_json(named), self.describe_columns(entries[rows].astype(np.int64)).json(), strict=True)
+        pieces = [f'{{"account":{name},{about}}}' for name, about in pairs]
+        return dict(zip(named, "\n".join(pieces).encode().split(b"\n"), strict=True))
 
     def _is_constant(self, query: Query, result: LookupResult) -> bool:
         """Whether the answer can't change while this snapshot is served."""
         if result.joins is not None:
             return not result.entries or self.new_users.is_known(result.entries[0], self._member_shares(result.joins))
         for entry in result.entries:
-            is_outsider = self._unranked_groups[entry] and self._is_outsider(query, entry)
+            is_outsider = self.unranked_groups[entry] and self.is_outsider(query, entry)
             if is_outsider and not self.new_users.is_known(entry, OUTSIDER_SHARES):
                 return False
         return True
@@ -313,8 +301,8 @@ class ServedSnapshot:
             {
                 **about,
                 **(
-                    self._of_outsider(entry, is_restricted=mask is not None)
-                    if self._unranked_groups[entry] and self._is_outsider(query, entry)
+                    self.of_outsider(entry, is_restricted=mask is not None)
+                    if self.unranked_groups[entry] and self.is_outsider(query, entry)
                     else described[entry]
                 ),
             }
@@ -344,50 +332,66 @@ class ServedSnapshot:
 
     def describe(self, entries: I8) -> list[Json]:
         """The JSON fields of each entry in an answer."""
-        rows, depth_of = self.lineage(entries)
-        priorities = self.values.priority[rows].tolist()
-        compared = self.components[rows].tolist() if self.order.decides == "deviations" else None
-        scalars: list[list[int]] | None = None
-        keys: list[str] | None = None
-        if self.order.decides == "vector":
-            vectors = self.values.scalar[rows].astype(np.int64)
-            scalars = vectors.tolist()
-            if self.order.resolution:
-                keys = codecs.key_strings(vectors, depth_of, self.key_depth, self.order.resolution)
-        columns = zip(
-            entries.tolist(),
-            depth_of.tolist(),
-            self.values.rank[entries].tolist(),
-            self.values.factor[entries].tolist(),
-            self.values.has_rank[entries].tolist(),
-            self.values.has_factor[entries].tolist(),
-            strict=True,
-        )
         described = []
-        for row, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns):
-            at: RankAndFactor = (rank if has_rank else None, self.n_ranked, factor if has_factor else None)
-            own = priorities[row][:depth]
-            vector = scalars[row][:depth] if scalars is not None else None
-            deviations = compared[row][:depth] if compared is not None else None
-            if not self.values.is_ranked[entry]:
-                at = rank_among_leaves(self, entry, deviations or vector or own, at)
-            key = None if keys is None else keys[row]
-            described.append(self._entry_json(entry, EntryNumbers(own, vector, *at), deviations, key))
+        for path, factor, rank, of, priorities, vector, key in zip(*self.describe_columns(entries), strict=True):
+            named = {"entry": path, "factor": factor, "rank": rank, "of": of}
+            described.append({**named, "priorities": priorities, "vector": vector, "key": key})
         return described
 
-    def _entry_json(
-        self, entry: int, numbers: EntryNumbers, compared: list[float] | None = None, key: str | None = None
-    ) -> Json:
-        """The JSON of an entry; without a factor it gets the policy's fallback factor.
+    def describe_columns(self, entries: I8) -> EntryColumns:
+        """`describe` by column."""
+        values, n = self.values, len(entries)
+        rows, depth_of = self.lineage(entries)
+        decides = self.order.decides
+        scalars = values.scalar[rows].astype(np.int64) if decides == "vector" else None
+        priorities: list[list[Any]] = values.priority[rows].tolist()
+        vectors: list[list[int]] | None = None if scalars is None else scalars.tolist()
+        compared = self.components[rows].tolist() if decides == "deviations" else vectors or priorities
+        if (depth_of < rows.shape[1]).any():
+            for column in (priorities, compared):
+                for numbers, depth in zip(column, depth_of.tolist(), strict=True):
+                    del numbers[depth:]
+        ranks: list[int | None] = values.rank[entries].tolist()
+        factors: list[float | None] = values.factor[entries].tolist()
+        of = [self.n_ranked] * n
+        for row in np.flatnonzero(~values.has_rank[entries]).tolist():
+            ranks[row] = None
+        for row in np.flatnonzero(~values.has_factor[entries]).tolist():
+            factors[row] = None
+        for row in np.flatnonzero(~values.is_ranked[entries]).tolist():
+            at: RankAndFactor = (ranks[row], of[row], factors[row])
+            ranks[row], of[row], factors[row] = rank_among_leaves(self, int(entries[row]), compared[row], at)
+        if scalars is not None and self.order.resolution:
+            keys: list[str | None] = [*codecs.key_strings(scalars, depth_of, self.key_depth, self.order.resolution)]
+        else:
+            keys = [
+                self.order.key(
+                    vector=None if vectors is None else vectors[row],
+                    priorities=compared[row],
+                    depth=self.key_depth,
+                    rank=ranks[row],
+                    n_ranked=self.n_ranked,
+                )
+                for row in range(n)
+            ]
+        if None in factors:
+            factors = [self.settings.fallback_factor if factor is None else factor for factor in factors]
+        return EntryColumns(
+            [self.tree.path(int(entries[0]))] if n == 1 else self.tree.paths(entries),
+            factors,
+            ranks,
+            of,
+            [[*map(json_number, row)] for row in priorities] if decides == "ranks" else priorities,
+            [None] * n if vectors is None else vectors,
+            keys,
+        )
 
-        compared: the numbers that decide the rank, if they aren't the priorities. key: if it is known.
-        """
+    def _entry_json(self, entry: int, numbers: EntryNumbers) -> Json:
+        """The JSON of an entry; without a factor it gets the policy's fallback factor."""
         priorities, vector, rank, of, factor = numbers
-        if key is None:
-            compared = priorities if compared is None else compared
-            key = self.order.key(
-                vector=vector, priorities=compared, depth=self.key_depth, rank=rank, n_ranked=self.n_ranked
-            )
+        key = self.order.key(
+            vector=vector, priorities=priorities, depth=self.key_depth, rank=rank, n_ranked=self.n_ranked
+        )
         return {
             "entry": self.index.path(entry),
             "factor": self.settings.fallback_factor if factor is None else factor,
@@ -443,9 +447,10 @@ class ServedSnapshot:
         return rows, depth_of
 
     @cached_property
-    def leaf_lineage(self) -> tuple[I8, I8]:
-        """`lineage` of all ranked leaves."""
-        return self.lineage(np.flatnonzero(self.values.is_ranked))
+    def leaf_lineage(self) -> tuple[I4, I4]:
+        """`lineage` of all ranked leaves, in half the memory: it is kept."""
+        rows, depth_of = self.lineage(np.flatnonzero(self.values.is_ranked))
+        return rows.astype(np.int32), depth_of.astype(np.int32)
 
     @cached_property
     def own_columns(self) -> tuple[str, ...]:
@@ -467,18 +472,18 @@ class ServedSnapshot:
         return NewUsers(self)
 
     @cached_property
-    def _unranked_groups(self) -> bytes:
+    def unranked_groups(self) -> bytes:
         """For each entry whether it is a group whose members are ranked, and not itself."""
         is_group = self.tree.is_group | (self.tree.n_children > 0)
         return (is_group & ~self.values.is_ranked).tobytes()
 
-    def _is_outsider(self, query: Query, entry: int) -> bool:
+    def is_outsider(self, query: Query, entry: int) -> bool:
         """Whether an account leads to a group in which it has no entry of its own, where members alone are ranked.
 
         Elsewhere a group has a vector, which is the place of the accounts that lead to it. A group that is itself named
         like the account is what was asked for, unless it is Slurm's account of a user.
         """
-        if entry <= 0 or not self._unranked_groups[entry] or not self._ranks_members:
+        if entry <= 0 or not self.unranked_groups[entry] or not self._ranks_members:
             return False
         user = query if isinstance(query, str) else query.user or query.dn
         if not user:
@@ -486,7 +491,7 @@ class ServedSnapshot:
         is_of_group = not isinstance(query, str) and bool(query.group) and self.index.named.has_associations
         return is_of_group or self.tree.name[entry] not in (user, entry_name(user))
 
-    def _of_outsider(self, entry: int, *, is_restricted: bool) -> Json:
+    def of_outsider(self, entry: int, *, is_restricted: bool) -> Json:
         """The answer for an outsider: the place of a member of the group without usage, with the reason."""
         hint = self.hints.without_own_entry("" if is_restricted else self.index.path(entry))
         return {**self._new_member_json(entry, OUTSIDER_SHARES), "key": None, "error": NO_OWN_ENTRY, "hint": hint}
@@ -528,22 +533,11 @@ def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, st
     return snapshot.key
 
 
-_BETWEEN = b'},{"account":'  # answers: no text in JSON has quotation marks like these, and nothing else such a field
-
-
-def _dump_each(answers: Sequence[Sequence[Json]]) -> list[bytes]:
-    """The JSON of each query's answers, without brackets: written at once, which takes a third of the time, and cut."""
-    if any(len(each) != 1 for each in answers):
-        return [orjson.dumps(each)[1:-1] for each in answers]
-    first, *others = orjson.dumps([each[0] for each in answers])[1:-1].split(_BETWEEN) if answers else [b""]
-    pieces = [first, *(_BETWEEN[2:] + other for other in others)]
-    return [*(piece + b"}" for piece in pieces[:-1]), *pieces[-1:]][: len(answers)]
-
-
-def _keep(cache: dict[Query, Any], query: Query, answer: Any) -> None:
-    if len(cache) >= _MOST_ANSWERS_CACHED:
+def _keep(cache: dict[Query, Any], answers: Mapping[Query, Any]) -> None:
+    if len(cache) + len(answers) > _MOST_ANSWERS_CACHED:
         cache.clear()
-    cache[query] = answer
+    if len(answers) <= _MOST_ANSWERS_CACHED:
+        cache.update(answers)
 
 
 def _best_first(result: Json) -> tuple[float, float]:

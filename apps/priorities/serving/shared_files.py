@@ -24,9 +24,10 @@ from django.conf import settings
 from apps import engine
 from apps.core.blobs import CorruptBlob
 from apps.core.derived_state import in_files
-from apps.core.mapped_columns import Columns, delete_abandoned, map_columns, map_or_make
+from apps.core.mapped_columns import Columns, delete_abandoned, is_mapped, map_columns, map_or_make
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.mapped import columns_of_tree, tree_of_columns
+from apps.policies.tree.files import link_tree, map_tree
+from apps.policies.tree.mapped import columns_of_tree, tree_key, tree_of_columns
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.snapshot_values import Values, columns_of_values, values_of_columns
 
@@ -43,7 +44,7 @@ DERIVED_STATE = (
 )
 
 logger = logging.getLogger(__name__)
-FORMAT = 1  # of all columns: another one for other names, types or meanings
+FORMAT = 1  # of the other columns: another one for other names, types or meanings
 _WAIT_S, _RETRY_S = 5.0, 0.02  # for another process that writes the same files
 _KINDS = ("tree", "places", "values")
 
@@ -85,7 +86,17 @@ def _is_locked(lock: int) -> bool:
 
 
 def share_tree(slug: str, digest: str, load: Callable[[], TreeColumns]) -> TreeColumns:
-    """The tree of a digest. load: reads it from the database, if no file has it."""
+    """The tree of a digest: of a large one, the file of its revision gets a second name, under which it is served.
+
+    load: from memory, that file or the database.
+    """
+    path = _path(slug, "tree", digest)
+    if not path.exists() or link_tree(digest, path):
+        tree = load()
+        if not is_mapped(tree.parent):  # this process has published it
+            tree = map_tree(digest, lambda: tree)
+        if link_tree(digest, path):
+            return tree
     return tree_of_columns(*_shared(slug, "tree", digest, lambda: columns_of_tree(load())), digest)
 
 
@@ -186,4 +197,4 @@ def _path(slug: str, kind: str, digest: str) -> Path:
 
 
 def _key(kind: str, digest: str) -> str:
-    return f"{kind} {digest}, format {FORMAT}, engine {engine.VERSION}"
+    return tree_key(digest) if kind == "tree" else f"{kind} {digest}, format {FORMAT}, engine {engine.VERSION}"

@@ -55,8 +55,8 @@ __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state
 logger = logging.getLogger(__name__)
 _FIRST_POLL_S = 10.0  # how long a new process waits for its first poll
 _POLL_AGAIN_S = 0.25  # shortest interval between polls that an unknown policy triggers
-_MOST_KEPT = 8
-_MOST_TRIED = 20  # older rows that are tried if the newest is damaged
+_MOST_KEPT_SNAPSHOTS = 8
+_MOST_OLDER_TRIED = 20  # older rows that are tried if the newest is damaged
 
 _NEWEST = f"""
 SELECT {SERVER_EPOCH}, policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, policy.archived_at,
@@ -191,7 +191,7 @@ class _Served:
                 known = self._stored[snapshot_id] = _serve_row(row, row.data, self.state.snapshots.get(slug))
             except CorruptBlob as error:
                 raise NotFound(f"Snapshot {row.pk} is damaged and can't be read.") from error
-            while len(self._stored) > _MOST_KEPT:
+            while len(self._stored) > _MOST_KEPT_SNAPSHOTS:
                 self._stored.popitem(last=False)
         return known
 
@@ -211,7 +211,8 @@ class _Served:
                     memory.now()
                 else:
                     drop_old()
-                    memory.after_growth()
+                    tree_cache.shrink()
+                    memory.again()
             except Exception:
                 logger.exception("Polling for new snapshots failed; the last valid ones are served.")
                 self._polled.set()
@@ -283,7 +284,7 @@ def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | 
     older = Snapshot.objects.filter(policy_id=policy.id, is_live=True, pk__lt=newest_id).select_related("policy")
     if known is not None:
         older = older.filter(pk__gt=known.snapshot_id)
-    for row in older.defer("data").order_by("-pk")[:_MOST_TRIED]:
+    for row in older.defer("data").order_by("-pk")[:_MOST_OLDER_TRIED]:
         with contextlib.suppress(CorruptBlob, NotFound):
             return _share_row(row, known)
     return known

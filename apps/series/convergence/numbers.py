@@ -13,22 +13,18 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
+from apps.engine.target_state import is_on_target
 from apps.policies.selectors import READ
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.series.convergence.periods import Period, today_of
 from apps.series.convergence.query import (
     DECAYED,
     TOTAL,
     MemberSelection,
-    Period,
-    ShareMethod,
-    actual_share,
     days_before_entry,
     find_hourly_members,
     leaf_mask,
-    reject_windowed,
-    target_share,
-    today_of,
 )
 from apps.series.convergence.records import ChildrenQuery, Convergence, Published
 from apps.series.convergence.selectors import (
@@ -38,10 +34,9 @@ from apps.series.convergence.selectors import (
     open_entry,
     published_in,
 )
+from apps.series.convergence.share_methods import ShareMethod, actual_share, reject_windowed, target_share
 from apps.series.convergence.verdict import Shares, day_states, half_band
 from apps.series.daily_series import F8, Mask, SeriesDays
-
-_BAND_FACTOR = 1 + 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +168,7 @@ def _states_of(actual: F8, target: F8, slack: F8, used: Mask, waits: Mask) -> An
     with np.errstate(invalid="ignore"):
         off = actual - target
         states = np.where(off > 0, "over", np.where(used | waits, "inferred", "no_demand"))
-        states = np.where(np.abs(off) <= slack * _BAND_FACTOR, "on", states)
+        states = np.where(is_on_target(actual, target, slack), "on", states)
         states = np.where((target > 0) & ~used & ~waits, "no_demand", states)
     return np.where(np.isfinite(actual), states, "")
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal
 
 import numpy as np
 
+from apps.engine.target_state import Side, is_off_target
 from apps.series.daily_series import F8, Mask
-
-Side = Literal["over", "under"]
-_EDGE = 1 + 1e-9  # a difference equal to the tolerance is within it, in spite of rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +25,11 @@ class OffTarget:
     is_whole: bool
 
 
-def is_off_target(deviation: F8, slack: F8, is_idle: Mask) -> Mask:
-    """Mask of days outside the tolerance. deviation: actual − target, NaN where unknown. is_idle: unused, no demand."""
-    with np.errstate(invalid="ignore"):
-        is_outside: Mask = np.abs(deviation) > slack * _EDGE
-    return is_outside & ~is_idle
-
-
-def off_target_since(on: Sequence[date], deviation: F8, slack: F8, is_idle: Mask, side: Side) -> OffTarget | None:
-    """None if the last complete day isn't off target on this side. on, …: complete days, oldest first."""
-    is_same = is_off_target(deviation, slack, is_idle) & ((deviation > 0) == (side == "over"))
+def off_target_since(
+    on: Sequence[date], actual: F8, target: F8, slack: F8, is_idle: Mask, side: Side
+) -> OffTarget | None:
+    """None if the last complete day isn't off target on this side. on, …: complete days, oldest first; NaN: unknown."""
+    is_same = is_off_target(actual, target, slack, is_idle) & ((actual > target) == (side == "over"))
     other = np.flatnonzero(~is_same)
     first = int(other[-1]) + 1 if other.size else 0
     if first >= len(on):

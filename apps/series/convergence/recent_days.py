@@ -1,4 +1,6 @@
-"""The last complete days of siblings: since when each is off its target, and on which days none of its jobs waited."""
+"""The last complete days of siblings: since when each is off its target, and on which days none of its jobs waited. On
+the first day their hours.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,13 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.engine.convergence import actual_share, tolerance_of
+from apps.engine.convergence import actual_share
+from apps.engine.target_state import Side, is_off_target, slack_of
 from apps.policies.settings import tolerances_of
 from apps.priorities.selectors.rows import PolicyView
-from apps.series.convergence.off_target import OffTarget, Side, is_off_target, off_target_since
+from apps.series.convergence.off_target import OffTarget, off_target_since
 from apps.series.daily_series import F8, DailySeries, Mask
+from apps.series.stored_series import load_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,11 @@ class EntryDays:
 
     @property
     def is_off(self) -> Mask:
-        return is_off_target(self.actual - self.target, self.slack, self.is_idle)
+        return is_off_target(self.actual, self.target, self.slack, self.is_idle)
 
     def off_since(self, side: Side) -> OffTarget | None:
         """Since when it is over or under its target."""
-        return off_target_since(self.on, self.actual - self.target, self.slack, self.is_idle, side)
+        return off_target_since(self.on, self.actual, self.target, self.slack, self.is_idle, side)
 
     @property
     def last_used_on(self) -> date | None:
@@ -100,7 +104,7 @@ class RecentDays:
         tree = self.view.tree
         indices = (tree.index_of_uid(uid) for uid in series.uids)
         is_leaf = np.array([i is not None and not tree.n_children[i] for i in indices], dtype=np.bool_)
-        slack = tolerance_of(series.target, **tolerances_of(self.view.settings.tolerance, is_leaf[:, None]))
+        slack = slack_of(series.target, tolerances_of(self.view.settings.tolerance, is_leaf[:, None]))
         waits = series.waited_core_s > 0
         is_idle = (series.decayed == 0) & ~waits
         return {
@@ -117,3 +121,13 @@ class RecentDays:
             for row, uid in enumerate(series.uids)
             if np.isfinite(actual[row]).any()
         }
+
+
+def hours_of_children(view: PolicyView, at: int) -> RecentDays:
+    """The last seven days of an entry's children by complete hour, as far as the reader sees them in full: two sums an
+    hour apart may differ by one person's usage.
+    """
+    children = view.visible_children(at)
+    series = load_hours(view.policy, [view.tree.uuid(i) for i in children])
+    outright = view.visibility.outright[np.array(children, np.int64)]
+    return RecentDays(view, series, np.repeat(outright[:, None], len(series.days.on), axis=1))

@@ -12,7 +12,9 @@ import numpy as np
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import EntryRow
 from apps.series.convergence.messages import Sentence
-from apps.series.convergence.query import BEFORE_ENTRY, DECAYED, PARENT, Member, Period, ShareMethod
+from apps.series.convergence.periods import Period
+from apps.series.convergence.query import BEFORE_ENTRY, DECAYED, PARENT, Member
+from apps.series.convergence.share_methods import ShareMethod
 from apps.series.convergence.verdict import MeritFigures as MeritFigures
 from apps.series.convergence.verdict import States
 from apps.series.daily_series import F8, Mask, SeriesDays, SeriesState

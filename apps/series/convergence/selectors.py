@@ -15,27 +15,20 @@ import numpy as np
 from django.conf import settings
 
 from apps.accounts.actor import Actor
+from apps.engine.target_state import state_of
 from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
 from apps.policies.settings import tolerance_at
-from apps.priorities.entry_order import state_of
 from apps.priorities.local_only import list_local_only_entries
 from apps.priorities.request_evidence import RequestEvidence, Week
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.series.convergence import query as counts
+from apps.series.convergence import share_methods
 from apps.series.convergence.messages import Sentence, build_sentence
-from apps.series.convergence.query import (
-    MemberSelection,
-    Period,
-    ShareMethod,
-    actual_share,
-    days_before_entry,
-    find_members,
-    leaf_mask,
-    target_share,
-    today_of,
-)
+from apps.series.convergence.periods import Period, today_of
+from apps.series.convergence.query import MemberSelection, days_before_entry, find_members, leaf_mask
 from apps.series.convergence.records import ChildrenQuery, Convergence, Published
+from apps.series.convergence.share_methods import ShareMethod, actual_share, target_share
 from apps.series.convergence.verdict import (
     MeritFigures,
     Shares,
@@ -45,10 +38,15 @@ from apps.series.convergence.verdict import (
     verdict,
     verdict_of_one,
 )
-from apps.series.daily_series import F8, DailySeries, Mask, SeriesState, day_at
+from apps.series.daily_series import F8, DailySeries, Mask, SeriesState
+from apps.series.days import day_at
 from apps.series.stored_series import load_series, series_state
 from apps.series.visible_days import as_visible
 from apps.usage.quality.missing_days import list_gaps
+
+_MOST_MARKED_REVISIONS = 400
+TREND_DAYS = 14
+WEEKS = (4, 3, 2, 1)
 
 
 def _local_only(
@@ -89,9 +87,6 @@ def _local_only_message(view: PolicyView, uid: UUID, on: date, reason: str) -> S
     if not reason:
         return build_sentence("local_only_until", name=name, since=on)
     return build_sentence("local_only", name=name, since=on, reason=reason)
-
-
-_MOST_REVISIONS = 400
 
 
 def get_series_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> SeriesState:
@@ -227,12 +222,12 @@ def _numbers(selection: MemberSelection, period: Period, method: ShareMethod) ->
     """
     series, visible = selection.series, selection.visible
     if method.view == counts.WINDOWED:
-        visible = counts.visible_windows(visible, method.window_days)
+        visible = share_methods.visible_windows(visible, method.window_days)
     keep = _within(series.days.on, period)
-    actual = counts.actual_share(series, method)[:, keep]
+    actual = share_methods.actual_share(series, method)[:, keep]
     visible = visible[:, keep]
     shown = counts.select_days(series, keep)
-    target = counts.target_share(shown, method.of)
+    target = share_methods.target_share(shown, method.of)
     return shown, np.where(visible, actual, np.nan), target, visible
 
 
@@ -248,7 +243,7 @@ def published_in(view: PolicyView, period: Period, index: Mapping[date, int]) ->
         published_at__lt=datetime.combine(period.to_on, datetime.max.time(), zone),
     ).order_by("-number")
     published = []
-    for number, at in revisions.values_list("number", "published_at")[:_MOST_REVISIONS]:
+    for number, at in revisions.values_list("number", "published_at")[:_MOST_MARKED_REVISIONS]:
         here = at.astimezone(zone)
         hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
         published.append(Published(number, at, here.date(), index.get(hour, index.get(here.date(), -1))))
@@ -258,9 +253,6 @@ def published_in(view: PolicyView, period: Period, index: Mapping[date, int]) ->
 def _gaps(period: Period, on: Sequence[date], now: datetime, actor: Actor) -> Mapping[date, Sequence[str]]:
     first, last = max(period.from_on, on[0]), min(period.to_on, on[-1])
     return list_gaps(from_on=first, to_on=last, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor)
-
-
-TREND_DAYS = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +281,6 @@ def load_trends(view: PolicyView, uids: Iterable[UUID], *, of: str) -> dict[UUID
         for row, uid in enumerate(series.uids)
         if np.isfinite(actual[row]).any()
     }
-
-
-WEEKS = (4, 3, 2, 1)
 
 
 def list_weeks(evidence: RequestEvidence, *, actor: Actor) -> list[Week]:

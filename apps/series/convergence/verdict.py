@@ -20,7 +20,9 @@ import numpy.typing as npt
 
 from apps.engine import convergence as engine
 from apps.engine.convergence import DayState, HalfTime, Outcome
+from apps.engine.target_state import is_on_target, slack_of
 from apps.policies.settings import tolerances_of
+from apps.priorities.level_facts import StateCount
 from apps.series.convergence.messages import Sentence, build_sentence, side_label
 from apps.series.convergence.query import BEFORE_ENTRY
 from apps.series.daily_series import F8, DailySeries, Mask, SeriesDays
@@ -28,8 +30,9 @@ from apps.series.daily_series import F8, DailySeries, Mask, SeriesDays
 Course = Literal["on", "idle", "moves_away", "starved", "approaching", "steady", "unknown"]
 States = npt.NDArray[np.str_]
 QUIET = ("no_demand", "met", "")
-_MOST_NAMED = 2
+_MOST_NAMED_DIVERGING = 2
 _RETURNED = 0.9
+NAMES = np.array([""] + [state.name.lower() for state in DayState if state is not DayState.ABSENT])
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ def _assess_entry(shares: Shares, row: int, deviation: F8) -> EntryVerdict:
         first = _since(shares.states[row] == "starved")
         return EntryVerdict("starved", shares.on[first], first, points)
     away, slack = np.abs(deviation), shares.slack[row]
-    first = _last_inside(away, slack)
+    first = _last_inside(shares, row)
     nearest = first + _nearest(away[first:])
     moved = away[-1] - away[nearest] > slack[-1] / 2
     if moved and away[-1] >= _RETURNED * np.nanmax(away[nearest:]):
@@ -104,10 +107,10 @@ def _since(mask: Mask) -> int:
     return int(outside[-1]) + 1 if outside.size else 0
 
 
-def _last_inside(away: F8, slack: F8) -> int:
+def _last_inside(shares: Shares, row: int) -> int:
     """Return the last day within the band, or the first known day if there is none."""
-    inside = np.flatnonzero(away <= slack * (1 + 1e-9))
-    return int(inside[-1]) if inside.size else int(np.flatnonzero(np.isfinite(away))[0])
+    inside = np.flatnonzero(is_on_target(shares.actual[row], shares.target[row], shares.slack[row]))
+    return int(inside[-1]) if inside.size else int(np.flatnonzero(np.isfinite(shares.deviation[row]))[0])
 
 
 def _nearest(away: F8) -> int:
@@ -131,8 +134,7 @@ def verdict(shares: Shares, *, n_hidden: int = 0) -> list[Sentence]:
     before = (shares.states == BEFORE_ENTRY).any(axis=0)
     sentences = [] if known else [build_sentence("before_entries" if before.any() else "nobody_used")]
     if known:
-        n_good = sum(entry.course in ("on", "idle") for entry in known)
-        sentences.append(_on_target_sentence(n_good, len(known), shares.on[-1]))
+        sentences.append(_on_target_sentence(StateCount.of(shares.states[:, -1].tolist()), shares.on[-1]))
         sentences += _diverging(shares, judged) + _waiting(shares, judged)
         sentences += [
             build_sentence(course, n=n)
@@ -166,12 +168,13 @@ def verdict_of_one(shares: Shares) -> list[Sentence]:
     return [build_sentence(f"one_{judged.course}", name=name)]
 
 
-def _on_target_sentence(n: int, of: int, on: date) -> Sentence:
-    if n == of:
-        return build_sentence("all_at_target_or_idle", n=n, on=on)
+def _on_target_sentence(count: StateCount, on: date) -> Sentence:
+    n, parts = count.n_on + count.n_idle, {"n_on": count.n_on, "n_idle": count.n_idle}
+    if not count.n_off:
+        return build_sentence("all_at_target_or_idle", n=n, on=on, **parts)
     if n:
-        return build_sentence("at_target_or_idle", n=n, of=of, on=on)
-    return build_sentence("none_at_target", of=of, on=on)
+        return build_sentence("at_target_or_idle", n=n, of=count.n_all, on=on, **parts)
+    return build_sentence("none_at_target", of=count.n_all, on=on)
 
 
 def _ranked(judged: Sequence[EntryVerdict], course: Course) -> list[int]:
@@ -181,7 +184,7 @@ def _ranked(judged: Sequence[EntryVerdict], course: Course) -> list[int]:
 
 def _diverging(shares: Shares, judged: Sequence[EntryVerdict]) -> list[Sentence]:
     rows = _ranked(judged, "moves_away")
-    sentences = [_diverging_sentence(shares, row, judged[row]) for row in rows[:_MOST_NAMED]]
+    sentences = [_diverging_sentence(shares, row, judged[row]) for row in rows[:_MOST_NAMED_DIVERGING]]
     rest = len(rows) - len(sentences)
     return [*sentences, build_sentence("more_move_away", n=rest)] if rest else sentences
 
@@ -203,13 +206,10 @@ def _waiting(shares: Shares, judged: Sequence[EntryVerdict]) -> list[Sentence]:
         shares.step_sentence(
             "starved", name=shares.names[row], since=judged[row].since, n=len(shares.on) - judged[row].first
         )
-        for row in rows[:_MOST_NAMED]
+        for row in rows[:_MOST_NAMED_DIVERGING]
     ]
     rest = len(rows) - len(sentences)
     return [*sentences, build_sentence("more_starved", n=rest)] if rest else sentences
-
-
-NAMES = np.array([""] + [state.name.lower() for state in DayState if state is not DayState.ABSENT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class MeritFigures:
 def half_band(target: F8, tolerance: Mapping[str, Any], is_leaf: Mask) -> F8:
     """Return half the width of the band around each target. is_leaf: along the first axis of `target`."""
     shape = (len(is_leaf),) + (1,) * (target.ndim - 1)
-    return engine.tolerance_of(target, **tolerances_of(tolerance, is_leaf.reshape(shape)))
+    return slack_of(target, tolerances_of(tolerance, is_leaf.reshape(shape)))
 
 
 def day_states(
@@ -269,15 +269,14 @@ def day_states(
 
 def measure(shares: Shares, days: SeriesDays) -> MeritFigures:
     """Compute the figures of merit."""
-    actual, target, slack = _filled(shares.actual), _filled(shares.target), _filled(shares.slack)
+    actual, target = _filled(shares.actual), _filled(shares.target)
     counts = np.isfinite(shares.actual) & np.isfinite(shares.target)
     codes = np.zeros(shares.states.shape, dtype=np.int8)
     for code, name in enumerate(NAMES.tolist()):
         codes[shares.states == name] = code
-    inside = engine.is_inside(actual, target, slack).astype(np.float64)
     return MeritFigures(
         mean_deviation=engine.mean_of_days(*engine.mean_deviation(actual, target, counts)),
-        inside=engine.mean_of_days(*engine.weighted_mean(inside, target, counts)),
+        inside=engine.mean_of_days(*inside_by_point(shares.actual, shares.target, shares.slack)),
         demand_error=engine.mean_of_days(*engine.demand_aware_error(actual, target, codes, counts)),
         idle_redistributed=engine.mean_of_days(
             engine.redistributed_share(actual, target, codes), np.asarray(counts.any(axis=0))
@@ -287,12 +286,20 @@ def measure(shares: Shares, days: SeriesDays) -> MeritFigures:
     )
 
 
+def inside_by_point(actual: F8, target: F8, slack: F8) -> tuple[F8, Mask]:
+    """(Σ target of entries within their tolerance / Σ target, points where any is known), each (points,).
+
+    actual, target: (entries, points), 0..1, NaN where unknown; slack: half the width of the tolerance.
+    """
+    counts = np.isfinite(actual) & np.isfinite(target)
+    actual, target, slack = (np.where(np.isfinite(values), values, 0.0) for values in (actual, target, slack))
+    return engine.weighted_mean(is_on_target(actual, target, slack).astype(np.float64), target, counts)
+
+
 def half_times_of(shares: Shares, row: int) -> list[HalfTime]:
     """Return the half-times after each change of one member's target, on its last unbroken run of known days."""
     unknown = np.flatnonzero(~(np.isfinite(shares.actual[row]) & np.isfinite(shares.target[row])))
     first = int(unknown[-1]) + 1 if unknown.size else 0
-    if len(shares.on) - first < 2:
-        return []
     half_times = engine.half_times(shares.actual[row, first:], shares.target[row, first:], shares.slack[row, first:])
     return [
         HalfTime(half_time.at + first, half_time.gap, half_time.outcome, half_time.days) for half_time in half_times

@@ -23,7 +23,7 @@ SEPARATOR = "%%"
 _HEADER = re.compile(r"APEL-([a-z-]+)-message:\s*v(\d+(?:\.\d+)?)\s*", re.IGNORECASE | re.ASCII)
 _JOBS = "individual-job"
 _PAIR = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})\s*:\s*(.*)", re.ASCII)
-_MOST_KEYS = 64
+_MOST_RECORD_KEYS = 64
 _MOST_VALUE = 2_000  # characters; longer than any that a record may have
 _USED = frozenset(
     [
@@ -34,6 +34,7 @@ _USED = frozenset(
 )
 _NOT_GIVEN = ("", "none", "null")
 _SAME_S = 2.0
+_MOST_SPEEDS = 50  # more are counted together; a file of one site has a few
 
 
 class Apel:
@@ -139,8 +140,8 @@ class _Reader:
             self._bad = self._bad or ("duplicate_key", f"{pair[1]} is given twice.")
         else:
             self._fields[pair[1]] = pair[2].strip()[:_MOST_VALUE]
-        if len(self._fields) + self._n_unused > _MOST_KEYS:
-            self._bad = self._bad or ("too_large", f"It has over {_MOST_KEYS} lines; is a %% missing?")
+        if len(self._fields) + self._n_unused > _MOST_RECORD_KEYS:
+            self._bad = self._bad or ("too_large", f"It has over {_MOST_RECORD_KEYS} lines; is a %% missing?")
 
     def finish(self, notes: Notes) -> Rows:
         line, fields, bad, is_refused = self._line, self._fields, self._bad, self._is_refused
@@ -220,9 +221,6 @@ def _amount(fields: dict[str, str], name: str) -> float:
 def _group(fields: dict[str, str]) -> str:
     fqan = _given(fields, "FQAN")
     return _given(fields, "VO") or (fqan.split("/")[1] if fqan.startswith("/") else "")
-
-
-_MOST_SPEEDS = 50  # more are counted together; a file of one site has a few
 
 
 def _note_speed(fields: dict[str, str], site: str, notes: Notes) -> None:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
+from apps.core.resource_kinds import NO_KINDS, Kinds, distinct_kinds
 from apps.usage.parsers.slurm_billing import NO_WEIGHTS, BillingWeights
 
 I8 = npt.NDArray[np.int64]
@@ -32,6 +33,9 @@ MOST_RESTART = 2**31 - 1
 FIRST_US = 0  # 1970
 LAST_US = 7_258_118_400 * 1_000_000  # 2200
 EXCERPT = 120
+_SHARED = ("people", "job_classes", "kinds", "are_runs", "events")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class RecordRow(NamedTuple):
@@ -62,6 +66,7 @@ class RecordRow(NamedTuple):
     restart: int = 0
     revision: int = 0
     is_charge: bool = False  # a charge without a job, e.g. a reservation
+    kinds: Kinds = NO_KINDS
 
 
 class Rates(NamedTuple):
@@ -78,8 +83,9 @@ class RunEvent(NamedTuple):
 
     kind: it waits (wait), a run starts (start), ended (end), was over by then (stop), or was over or is withdrawn
     (gone); is suspended (rest), continues (resume), holds other resources from then on (change) or held them until then
-    (phase), starts again from a checkpoint (again), asks for something else (ask). rates: what a rest released; nothing
-    means all. row: the line as a record, if it says more than its job. walltime_s: in which it held its resources.
+    (phase; part: since walltime_s before, exactly), starts again from a checkpoint (again), asks for something else
+    (ask). rates: what a rest released; nothing means all. row: the line as a record, if it says more than its job.
+    walltime_s: in which it held its resources.
     """
 
     kind: str
@@ -90,6 +96,9 @@ class RunEvent(NamedTuple):
     rates: Rates = Rates(0.0, 0.0, 0.0, 0.0)
     row: RecordRow | None = None
     walltime_s: float | None = None
+
+
+ENDS_READING = frozenset(("cut_off", "broken_xml", "bad_encoding"))  # codes of rejections behind which nothing was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +143,10 @@ class RecordBatch:
     is_nameless: the scheduler knew no name of the user when it listed the job (its name service was down), and gave a
     number or `nobody` instead. None are without this column.
 
+    kind: index into `kinds`, of which the first is none. All have none without this column.
+
+    sluid: Slurm's own number of the job, 0 for none. It distinguishes jobs of the same number and submission.
+
     are_runs: a log whose runs are known by their starts. events: lines of it that are no record by themselves.
     """
 
@@ -160,12 +173,19 @@ class RecordBatch:
     people: list[AccountNames]
     job_classes: list[JobClassKey]
     is_nameless: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    kind: I8 = field(default_factory=lambda: np.zeros(0, np.int64))
+    sluid: I8 = field(default_factory=lambda: np.zeros(0, np.int64))
+    kinds: list[Kinds] = field(default_factory=lambda: [NO_KINDS])
     are_runs: bool = False
     events: tuple[RunEvent, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.is_nameless) != len(self.line):
             self.is_nameless = np.zeros(len(self.line), np.bool_)
+        if len(self.kind) != len(self.line):
+            self.kind = np.zeros(len(self.line), np.int64)
+        if len(self.sluid) != len(self.line):
+            self.sluid = np.zeros(len(self.line), np.int64)
 
     def __len__(self) -> int:
         return len(self.line)
@@ -173,47 +193,49 @@ class RecordBatch:
     def take(self, chosen: I8 | Flags) -> RecordBatch:
         """The columns of the chosen records; the lists of names are shared."""
         columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
-        return RecordBatch(
-            **columns, people=self.people, job_classes=self.job_classes, are_runs=self.are_runs, events=self.events
-        )
+        shared = {name: getattr(self, name) for name in _SHARED}
+        return RecordBatch(**columns, **shared)
 
     @classmethod
     def from_rows(cls, rows: Sequence[RecordRow], lines: Sequence[int] | None = None) -> RecordBatch:
         """Build columns from valid rows (`records_json` validates rows of requests and files)."""
+        column: Any = RecordRow(*(zip(*rows, strict=True) if rows else [()] * len(RecordRow._fields)))
         people: dict[AccountNames, int] = {}
         job_classes: dict[JobClassKey, int] = {}
-        who = [people.setdefault(AccountNames(r.user, r.group, r.dn, r.fqan, r.project), len(people)) for r in rows]
-        classes = [job_classes.setdefault(JobClassKey(r.queue, r.partition, r.qos), len(job_classes)) for r in rows]
-        start_us = _microseconds([r.start_at for r in rows])
-        submit_us = _microseconds([r.submit_at for r in rows])
-        requested = [np.nan if r.requested_s is None else r.requested_s for r in rows]
+        names = map(AccountNames, column.user, column.group, column.dn, column.fqan, column.project)
+        classes = map(JobClassKey, column.queue, column.partition, column.qos)
+        who = [people.setdefault(each, len(people)) for each in names]
+        job_class = [job_classes.setdefault(each, len(job_classes)) for each in classes]
+        start_us, submit_us = _microseconds(column.start_at), _microseconds(column.submit_at)
+        kinds, kind = distinct_kinds(column.kinds)
         return cls(
             line=np.asarray(range(1, len(rows) + 1) if lines is None else lines, dtype=np.int64),
-            job=text_column([r.job for r in rows]),
-            array_task=text_column([r.array_task for r in rows]),
-            cluster=text_column([r.cluster for r in rows]),
-            site=text_column([r.site for r in rows]),
-            restart=np.asarray([r.restart for r in rows], dtype=np.int64),
-            revision=np.asarray([r.revision for r in rows], dtype=np.int64),
-            state=np.asarray([STATES.index(r.state) for r in rows], dtype=np.int64),
+            job=text_column(column.job),
+            array_task=text_column(column.array_task),
+            cluster=text_column(column.cluster),
+            site=text_column(column.site),
+            restart=np.asarray(column.restart, dtype=np.int64),
+            revision=np.asarray(column.revision, dtype=np.int64),
+            state=np.asarray([STATES.index(state) for state in column.state], dtype=np.int64),
             who=np.asarray(who, dtype=np.int64),
-            job_class=np.asarray(classes, dtype=np.int64),
+            job_class=np.asarray(job_class, dtype=np.int64),
             submit_us=np.where(submit_us == NO_TIME, start_us, submit_us),
             start_us=start_us,
-            end_us=_microseconds([r.end_at for r in rows]),
-            cpus=np.asarray([r.cpus for r in rows], dtype=np.float64),
-            gpus=np.asarray([r.gpus for r in rows], dtype=np.float64),
-            nodes=np.asarray([r.nodes for r in rows], dtype=np.float64),
-            mem_mb=np.asarray([r.mem_mb for r in rows], dtype=np.float64),
-            billing=np.asarray([r.billing for r in rows], dtype=np.float64),
-            requested_s=np.asarray(requested, dtype=np.float64),
-            is_charge=np.asarray([r.is_charge for r in rows], dtype=np.bool_),
+            end_us=_microseconds(column.end_at),
+            cpus=np.asarray(column.cpus, dtype=np.float64),
+            gpus=np.asarray(column.gpus, dtype=np.float64),
+            nodes=np.asarray(column.nodes, dtype=np.float64),
+            mem_mb=np.asarray(column.mem_mb, dtype=np.float64),
+            billing=np.asarray(column.billing, dtype=np.float64),
+            requested_s=np.asarray(column.requested_s, dtype=np.float64),  # None is NaN
+            is_charge=np.asarray(column.is_charge, dtype=np.bool_),
             people=list(people),
             job_classes=list(job_classes),
+            kind=np.asarray(kind, dtype=np.int64),
+            kinds=kinds,
         )
 
 
-_SHARED = ("people", "job_classes", "are_runs", "events")
 COLUMNS = tuple(name for name in RecordBatch.__slots__ if name not in _SHARED)
 
 
@@ -280,12 +302,13 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     columns = {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in COLUMNS}
     people, columns["who"] = _recoded([(batch.people, batch.who) for batch in batches])
     job_classes, columns["job_class"] = _recoded([(batch.job_classes, batch.job_class) for batch in batches])
+    kinds, columns["kind"] = _recoded([(batch.kinds, batch.kind) for batch in batches])
     events = tuple(event for batch in batches for event in batch.events)
     are_runs = any(batch.are_runs for batch in batches)
-    return RecordBatch(**columns, people=people, job_classes=job_classes, are_runs=are_runs, events=events)
+    return RecordBatch(**columns, people=people, job_classes=job_classes, kinds=kinds, are_runs=are_runs, events=events)
 
 
-Name = TypeVar("Name", AccountNames, JobClassKey)
+Name = TypeVar("Name", AccountNames, JobClassKey, Kinds)
 
 
 def _recoded(parts: Sequence[tuple[list[Name], I8]]) -> tuple[list[Name], I8]:
@@ -299,6 +322,11 @@ def _recoded(parts: Sequence[tuple[list[Name], I8]]) -> tuple[list[Name], I8]:
 def text_column(texts: Sequence[str]) -> Bytes:
     encoded = [text.encode() for text in texts]
     return np.array(encoded, dtype=f"S{max(map(len, encoded), default=1) or 1}")
+
+
+def narrow_column(texts: Sequence[bytes], most: int) -> Bytes:
+    """Texts as a column, cut behind `most` + 1 bytes: one that no value can be must not widen all others."""
+    return np.array(texts, dtype=f"S{min(max(map(len, texts), default=1) or 1, most + 1)}")
 
 
 def instant(us: int) -> datetime | None:
@@ -319,10 +347,6 @@ def excerpt(line: bytes | str) -> str:
     """The start of a line, with unprintable characters replaced."""
     text = line[: EXCERPT * 4].decode("utf-8", "replace") if isinstance(line, bytes) else line
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[:EXCERPT])
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def _microseconds(instants: Sequence[datetime | None]) -> I8:

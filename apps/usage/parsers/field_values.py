@@ -19,7 +19,7 @@ from apps.usage.parsers.base import (
     excerpt,
 )
 
-MOST_CHARACTERS = {
+LONGEST_OF_FIELDS = {
     **{"job": 128, "array_task": 64, "cluster": 128, "site": 128, "queue": 128, "partition": 128, "qos": 128},
     **{"user": 256, "group": 256, "dn": 1024, "fqan": 512, "project": 256},
 }
@@ -33,8 +33,8 @@ NEEDLESS: dict[str, str | float | None] = {
     **dict.fromkeys(("queue", "partition", "qos", "site"), ""),
     "requested_s": None,
 }
-_MOST = {**dict.fromkeys(("cpus", "gpus", "nodes", "billing"), MOST_RATE), "mem_mb": MOST_MEM_MB}
-_MOST_REQUESTED_S = 1e12
+_MOST_OF_FIELDS = {**dict.fromkeys(("cpus", "gpus", "nodes", "billing"), MOST_RATE), "mem_mb": MOST_MEM_MB}
+_MOST_FIELD_REQUESTED_S = 1e12
 _INTEGERS = {"restart": MOST_RESTART, "revision": MOST_REVISION}
 _WHOLE = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -105,14 +105,14 @@ def checked(row: RecordRow, notes: dict[str, int] | None = None) -> RecordRow:
     """
     if notes is not None:
         row = _without_bad_extras(row, notes)
-    for name, most in MOST_CHARACTERS.items():
+    for name, most in LONGEST_OF_FIELDS.items():
         _check_text(name, getattr(row, name), most)
     if not row.job:
         raise BadRecord("missing_field", "The job has no id.")
-    for name, limit in _MOST.items():
+    for name, limit in _MOST_OF_FIELDS.items():
         _check_number(name, getattr(row, name), limit)
     if row.requested_s is not None:
-        _check_number("requested time (s)", row.requested_s, _MOST_REQUESTED_S)
+        _check_number("requested time (s)", row.requested_s, _MOST_FIELD_REQUESTED_S)
     for name, last in _INTEGERS.items():
         if not 0 <= getattr(row, name) <= last:
             raise BadRecord("absurd_number", f"{name} is {getattr(row, name)}, not from 0 to {last}.")
@@ -130,9 +130,9 @@ def _without_bad_extras(row: RecordRow, notes: dict[str, int]) -> RecordRow:
             continue
         try:
             if isinstance(value, str):
-                _check_text(name, value, MOST_CHARACTERS[name])
+                _check_text(name, value, LONGEST_OF_FIELDS[name])
             else:
-                _check_number(name, value, _MOST.get(name, _MOST_REQUESTED_S))
+                _check_number(name, value, _MOST_OF_FIELDS.get(name, _MOST_FIELD_REQUESTED_S))
         except BadRecord:
             note_ignored(notes, name)
             ignored[name] = otherwise

@@ -1,14 +1,12 @@
 """Parse the accounting of Gridware's and Open Cluster Scheduler: accounting.jsonl, one JSON object a line.
 
 Its runs are those of Grid Engine's accounting file under the same names; instants are microseconds since 1970 (seconds
-in the first releases). Source: man page sge_accounting(5) of Open Cluster Scheduler 9.
+in the first releases). Source: man page sge_accounting(5) of Open Cluster Scheduler 9, and its writer up to 9.1.4.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, BinaryIO
 
 import orjson
@@ -17,6 +15,7 @@ from django.utils.translation import gettext_noop
 from apps.usage.parsers.base import FieldNote, Parsed, Reading
 from apps.usage.parsers.field_values import BadRecord, shown
 from apps.usage.parsers.gridengine import Run, row_of
+from apps.usage.parsers.json_lines import loaded
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 
 _NEEDED = ("job_number", "owner", "submission_time", "start_time", "slots")
@@ -40,7 +39,7 @@ class GridEngineJsonl:
         FieldNote("job_number, task_number, start_time", gettext_noop("job, array_task: a run is known by these")),
         FieldNote("start_time, end_time", gettext_noop("start, end; microseconds or seconds; start 0: it never ran")),
         FieldNote("slots", gettext_noop("cpus")),
-        FieldNote("usage.usage.maxvmem", gettext_noop("mem_mb, the most it used")),
+        FieldNote("usage.eusage.maxvmem, in 9.0 usage.usage", gettext_noop("mem_mb, the most it used")),
         FieldNote("owner, group, project", gettext_noop("user, group, project")),
         FieldNote("qname", gettext_noop("queue")),
         FieldNote("pe_taskid, or submission_time 0", gettext_noop("a slave task: not counted beside its job")),
@@ -64,23 +63,13 @@ class GridEngineJsonl:
 
 class _Reader(SingleLines):
     def take(self, text: str, line: int, notes: Notes) -> Rows:
-        value = _loaded(text)
+        value = loaded(text)
         if not isinstance(value, dict):
             raise BadRecord("not_an_object", "A run is a JSON object.")
         if "type" in value:
             raise BadRecord("reporting_line", "It is a line of reporting.jsonl: import accounting.jsonl.")
         row = row_of(_run(value), notes)
         return [(line, row)] if row else []
-
-
-def _loaded(text: str) -> Any:
-    """The line's value; bytes that aren't UTF-8 and lone surrogates matter only in fields that are used."""
-    with suppress(ValueError):
-        return orjson.loads(text.encode())
-    try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError) as error:
-        raise BadRecord("bad_json", f"It is not JSON: {error}.") from error
 
 
 def _run(value: dict[str, Any]) -> Run:
@@ -120,7 +109,9 @@ def _text(value: Mapping[str, Any], name: str) -> str:
 
 
 def _maxvmem(value: Mapping[str, Any]) -> str:
-    """Of the container that the execution daemon fills; 0 if it wasn't recorded."""
+    """Of the container that the execution daemon fills, which is eusage since 9.1; 0 if it wasn't recorded."""
     containers = value.get("usage")
-    usage = containers.get("usage") if isinstance(containers, dict) else None
-    return (_text(usage, "maxvmem") if isinstance(usage, dict) else "") or "0"
+    if not isinstance(containers, dict):
+        return "0"
+    usage = next((each for each in map(containers.get, ("eusage", "usage")) if isinstance(each, dict)), {})
+    return _text(usage, "maxvmem") or "0"

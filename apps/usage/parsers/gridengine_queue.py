@@ -21,7 +21,7 @@ from apps.usage.parsers.xml_records import Node, parse_xml
 _RECORD = frozenset({"job_list"})
 _JOB = re.compile(r"\d{1,19}", re.ASCII)
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
-_MOST_NAME = 64
+_LONGEST_TASK_NAME = 64
 
 
 class GridEngineQueue:
@@ -113,5 +113,5 @@ def _tasks(text: str) -> tuple[str, int]:
         low, high, step = int(form[1]), int(form[2] or form[1]), int(form[3] or 1)
         n_tasks += max((high - low) // step + 1, 0)
         first, last = first or form[1], form[2] or form[1]
-    name = text if len(text) <= _MOST_NAME else f"{first}-{last} ({n_tasks} tasks)"
+    name = text if len(text) <= _LONGEST_TASK_NAME else f"{first}-{last} ({n_tasks} tasks)"
     return name, n_tasks

@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from apps.core.local_time import NoSuchTime, instant_of
+from apps.core.local_time import NoSuchTime, add_leap_second, instant_of, split_leap_second
 from apps.usage.parsers.base import (
     LAST_US,
     MOST_JOB_S,
@@ -48,13 +48,14 @@ def iso(name: str, text: str, zone: ZoneInfo | None, *, not_before: datetime | N
     form = _ISO.fullmatch(text)
     if not form:
         raise BadRecord("bad_time", f"{name} is {shown(text)}; times look like 2026-11-20T12:00:00Z.")
+    plain, leap = split_leap_second(text)
     try:
-        instant = datetime.fromisoformat(text)
-        if form[1] is not None:
-            return instant.astimezone(UTC)
+        instant = datetime.fromisoformat(plain)
+        if form[1] is None:
+            instant = local(name, instant, zone, not_before=not_before)
+        return add_leap_second(instant.astimezone(UTC), leap)
     except (ValueError, OverflowError) as error:
         raise BadRecord("bad_time", f"{name} is {shown(text)}, which is not in the calendar.") from error
-    return local(name, instant, zone, not_before=not_before)
 
 
 def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: datetime | None = None) -> datetime:

@@ -1,4 +1,4 @@
-"""Iterate over the items of one array in a JSON document of any length.
+"""Iterate over the items of one array in a JSON document of any length; the array may be the document itself.
 
 Only one item is in memory at a time, and none over a size limit. Here only the end of each item is found, by counting
 brackets outside strings; orjson parses it.
@@ -16,10 +16,10 @@ MOST_ITEM_BYTES = 4 * 1024**2
 MOST_SKIPPED_BYTES = 16 * 1024**2  # of an item over the limit; a longer one ends the reading
 _READ = 256 * 1024
 _HEAD = 1024
-_MOST_NAME = 80
+_LONGEST_KEY = 80
 _MOST_GUESSES = 8
-_MOST_DEPTH = 500  # Slurm's documents need ten
-_TOO_DEEP = f"It is nested more than {_MOST_DEPTH} deep"
+_MOST_ITEM_DEPTH = 500  # Slurm's documents need ten
+_TOO_DEEP = f"It is nested more than {_MOST_ITEM_DEPTH} deep"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING_REST = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\]]', re.DOTALL)
@@ -42,7 +42,8 @@ class _Broken(Exception):
 
 
 class JsonItems:
-    """Iterates over the items of `{…, "name": [ … ], …}`; afterwards `problem` and `others` describe the rest.
+    """Iterates over the items of `{…, "name": [ … ], …}`, or with an empty name over those of `[ … ]`; afterwards
+    `problem` and `others` describe the rest.
 
     problem: why reading stopped before the end of the document, or "". others: small values of other names. `offset`
     and `number` resume after an earlier item.
@@ -65,7 +66,10 @@ class JsonItems:
         try:
             if not self._number:
                 self._open()
-            while self._number or self._next_name():
+            if not self._name:
+                self.was_found = True
+                yield from self._items()
+            while self._name and (self._number or self._next_name()):
                 yield from self._items()
                 self._number = 0
             if self._peek():
@@ -99,8 +103,8 @@ class JsonItems:
         self._fill()
         if self._buffer.startswith(b"\xef\xbb\xbf"):
             self._at = 3
-        if self._peek() != b"{":
-            raise _Broken("It is not a JSON object")
+        if self._peek() != (b"{" if self._name else b"["):
+            raise _Broken(f"It is not a JSON {'object' if self._name else 'array'}")
         self._at += 1
 
     def _next_name(self) -> bool:
@@ -195,7 +199,7 @@ class JsonItems:
 
         The text before it is the item if it is valid JSON: no object is a prefix of another.
         """
-        colon = self._buffer.find(b":", self._at, self._at + _MOST_NAME)
+        colon = self._buffer.find(b":", self._at, self._at + _LONGEST_KEY)
         start, at = self._buffer[self._at : colon + 1], self._at
         for _ in range(_MOST_GUESSES if start.startswith(b'{"') else 0):
             at = self._buffer.find(start, at + 1)
@@ -212,7 +216,7 @@ class JsonItems:
             token = match[0]
             if token in b"{[":
                 depth += 1
-                if depth > _MOST_DEPTH:
+                if depth > _MOST_ITEM_DEPTH:
                     raise _Broken(_TOO_DEEP)
             elif token in b"}]":
                 depth -= 1
@@ -250,7 +254,7 @@ class JsonItems:
                 depth += 1 if match[0] in b"{[" else -1
                 if depth <= 0:
                     return
-                if depth > _MOST_DEPTH:
+                if depth > _MOST_ITEM_DEPTH:
                     raise _Broken(_TOO_DEEP)
 
     def _fill_skipping(self) -> None:

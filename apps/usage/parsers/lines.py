@@ -7,12 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
+import numpy as np
+
 from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
 from apps.usage.parsers.field_values import BadRecord
 
 MOST_LINE_BYTES = 64 * 1024
 _READ = 256 * 1024
 _BLOCK = 4 * 1024**2
+_LINE_END = ord("\n")
+Notes = Counter[str]
+Rows = list[tuple[int, RecordRow]]  # with the number of the first line of each
+MOST_LONG_LINE_BYTES = 4 * 1024**2  # of formats whose lines name every host, or have the whole job description
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,10 @@ class LongLine:
     end_offset: int
 
 
-def read_blocks(stream: BinaryIO, *, first_line: int, offset: int) -> Iterator[Block | LongLine]:
-    """Cut a stream into blocks of whole lines. A line over 64 KB is skipped without being buffered.
+def read_blocks(
+    stream: BinaryIO, *, first_line: int, offset: int, most_bytes: int = MOST_LINE_BYTES
+) -> Iterator[Block | LongLine]:
+    """Cut a stream into blocks of whole lines. A line over `most_bytes` is skipped without being buffered.
 
     `stream` is at `offset`; `first_line` is the number of the line that begins there.
     """
@@ -46,14 +54,16 @@ def read_blocks(stream: BinaryIO, *, first_line: int, offset: int) -> Iterator[B
         cut = len(data) if at_end else data.rfind(b"\n") + 1
         if cut:
             offset += cut
-            n_lines = data.count(b"\n", 0, cut) + (not data.endswith(b"\n") if at_end else 0)
+            # In a tenth of the time of bytes.count, which stops at each of them.
+            n_ends = int(np.count_nonzero(np.frombuffer(data, np.uint8, cut) == _LINE_END))
+            n_lines = n_ends + (not data.endswith(b"\n") if at_end else 0)
             yield Block(line, n_lines, data[:cut], offset)
             line, held = line + n_lines, data[cut:]
         else:
             held = data
         if at_end:
             return
-        if len(held) > MOST_LINE_BYTES:
+        if len(held) > most_bytes:
             head, rest, n_skipped = _skip_line(stream, held)
             offset += n_skipped
             yield LongLine(line, head, offset)
@@ -71,11 +81,6 @@ def _skip_line(stream: BinaryIO, held: bytes) -> tuple[bytes, bytes, int]:
             return head, data[end:], n_skipped + end
         n_skipped += len(data)
     return head, b"", n_skipped
-
-
-Notes = Counter[str]
-Rows = list[tuple[int, RecordRow]]  # with the number of the first line of each
-TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB."
 
 
 class LineReader(Protocol):
@@ -111,28 +116,38 @@ class SingleLines:
         return
 
 
-def parse_lines(stream: BinaryIO, reader: LineReader, resume: Mapping[str, Any] | None) -> Iterator[Parsed]:
-    """Parse block by block. In a line that isn't UTF-8, only the used fields must be."""
+def parse_lines(
+    stream: BinaryIO,
+    reader: LineReader,
+    resume: Mapping[str, Any] | None,
+    *,
+    most_bytes: int = MOST_LINE_BYTES,
+    are_blanks_read: bool = False,
+) -> Iterator[Parsed]:
+    """Parse block by block. In a line that isn't UTF-8, only the used fields must be.
+
+    most_bytes: of a line; a longer one is refused. are_blanks_read: the reader gets blank lines, too, as "".
+    """
     state = resume or {"line": 1, "offset": 0}
     reader.recall(state.get("reader", {}))
     stream.seek(state["offset"])
     line, offset = state["line"], state["offset"]
-    for piece in read_blocks(stream, first_line=line, offset=offset):
+    for piece in read_blocks(stream, first_line=line, offset=offset, most_bytes=most_bytes):
         if isinstance(piece, LongLine):
             line, offset = piece.line + 1, piece.end_offset
             reader.skip(piece.line)
-            rejection = Rejection(piece.line, "line_too_long", TOO_LONG, excerpt(piece.head))
+            rejection = _too_long(piece.line, piece.head, most_bytes)
             yield _parsed([], [rejection], Counter(), 1, line, offset, reader)
         else:
             line, offset = piece.first_line + piece.n_lines, piece.end_offset
-            yield _block(piece, reader)
+            yield _block(piece, reader, most_bytes, are_blanks_read)
     notes: Notes = Counter()
     rows, rejections = _read_line(reader, None, line, notes)
     if rows or rejections or notes:
         yield _parsed(rows, rejections, notes, 0, line, offset, reader)
 
 
-def _block(piece: Block, reader: LineReader) -> Parsed:
+def _block(piece: Block, reader: LineReader, most_bytes: int, are_blanks_read: bool) -> Parsed:
     rows: Rows = []
     rejections: list[Rejection] = []
     notes: Notes = Counter()
@@ -140,15 +155,22 @@ def _block(piece: Block, reader: LineReader) -> Parsed:
     for line, raw in enumerate(data.split(b"\n"), start=piece.first_line):
         raw = raw.rstrip(b"\r")
         if not raw or raw.isspace():
-            continue
-        if len(raw) > MOST_LINE_BYTES:
+            if not are_blanks_read or line == piece.first_line + piece.n_lines:  # what follows the last line end
+                continue
+            raw = b""
+        if len(raw) > most_bytes:
             reader.skip(line)
-            rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(raw)))
+            rejections.append(_too_long(line, raw, most_bytes))
             continue
         new_rows, bad = _read_line(reader, raw.decode("utf-8", "surrogateescape"), line, notes)
         rows += new_rows
         rejections += bad
     return _parsed(rows, rejections, notes, piece.n_lines, piece.first_line + piece.n_lines, piece.end_offset, reader)
+
+
+def _too_long(line: int, raw: bytes, most_bytes: int) -> Rejection:
+    message = f"The line is longer than {most_bytes // 1024} KB."
+    return Rejection(line, "line_too_long", message, excerpt(raw))
 
 
 def _read_line(reader: LineReader, text: str | None, line: int, notes: Notes) -> tuple[Rows, list[Rejection]]:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_noop
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
 from apps.usage.parsers.field_values import (
-    MOST_CHARACTERS,
+    LONGEST_OF_FIELDS,
     BadRecord,
     amount,
     checked,
@@ -133,7 +133,7 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
 def _job(record: Node, record_id: str) -> str:
     """The recordId as job id; one that is too long is replaced by its digest."""
     job = record_id or record.get("JobIdentity", "LocalJobId") or record.get("JobIdentity", "GlobalJobId")
-    most = MOST_CHARACTERS["job"]
+    most = LONGEST_OF_FIELDS["job"]
     if len(job) <= most:
         return job
     digest = hashlib.sha256(job.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -39,7 +39,7 @@ from apps.usage.parsers.base import (
 from apps.usage.parsers.field_values import BadRecord, checked, if_readable, shown, whole
 from apps.usage.parsers.instants import clock_s, epoch, local
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
-from apps.usage.parsers.pbs_fields import allocated, released, split_fields
+from apps.usage.parsers.pbs_fields import allocated, kinds_of, released, split_fields
 from apps.usage.parsers.runs import NOTHING, TOLERANCE_S, as_json, from_json
 
 _MOST_UNTIMED = 1_000
@@ -87,6 +87,10 @@ class Pbs:
         FieldNote("start, end", gettext_noop("start, end; else the time in front of the line, in the source's zone")),
         FieldNote(
             "exec_vnode, exec_host, Resource_List", gettext_noop("cpus, gpus, nodes, mem_mb: the first that is set")
+        ),
+        FieldNote(
+            "gpu_type, gpu_model or accelerator_model of a request; Resource_List.gres; others of exec_vnode",
+            gettext_noop("kinds: gpu:h100, gres/matlab"),
         ),
         FieldNote("Resource_List.walltime", gettext_noop("requested_s, HH:MM:SS or seconds")),
         FieldNote("user, group, account, else project", gettext_noop("user, group, project")),
@@ -296,9 +300,11 @@ def _head(text: str) -> datetime:
     if not form:
         raise BadRecord("bad_time", f"The line begins with {shown(text)}; 12/31/2026 23:59:59 belongs there.")
     month, day, year, hour, minute, second = map(int, form.groups())
+    leap = timedelta(seconds=1 if second == 60 and minute % 15 == 14 else 0)  # see `split_leap_second`
     try:
-        return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - a local time, the zone is applied later
-    except ValueError as error:
+        naive = datetime(year, month, day, hour, minute, 59 if leap else second)  # noqa: DTZ001 - its zone comes later
+        return naive + leap
+    except (ValueError, OverflowError) as error:
         raise BadRecord("bad_time", f"The line begins with {shown(text)}, which no calendar has.") from error
 
 
@@ -328,6 +334,7 @@ def _record(job: str, state: str, fields: dict[str, str], notes: Notes) -> Recor
         state=state,
         requested_s=requested_s,
         restart=max(runs - 1, 0),
+        kinds=kinds_of(fields, rates, notes),
         **rates._asdict(),
     )
 

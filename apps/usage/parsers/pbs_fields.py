@@ -6,12 +6,14 @@ values that can't be read count as missing (`values_ignored`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from apps.core.resource_kinds import GPU, BadKind, Kinds, kind_of_device, make_kinds
 from apps.usage.parsers.base import MOST_MEM_MB, MOST_RATE, Rates
-from apps.usage.parsers.field_values import BadRecord, amount, if_readable, note_ignored, shown
+from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, if_readable, note_ignored, shown
 from apps.usage.parsers.lines import Notes
 
 _SIZE = re.compile(r"(\d{1,18})([kmgtpKMGTP]?)([bwBW]?)", re.ASCII)
@@ -23,6 +25,11 @@ _QUOTED = re.compile(r"('[^']*'|\"[^\"]*\")(?=\s|$)")
 # The servers write these as they are, blanks included; all other values end at a blank, or are quoted.
 _TEXTS = frozenset(("user", "group", "account", "project", "jobname", "queue", "owner"))
 _ABSENT = ("", "None")  # Cobalt writes None
+# A site's names for the type of a GPU; PBS itself has accelerator_model.
+_GPU_TYPES = ("gpu_type", "gpu_model", "gputype", "accelerator_model")
+_ASKED_TYPES = tuple(f"Resource_List.{name}" for name in _GPU_TYPES)
+_COLUMNS_OF_CHUNK = frozenset(("ncpus", "ngpus", "mem", "vmem", "mpiprocs", "ompthreads", "accelerator_memory"))
+_GENERIC = re.compile(r"([A-Za-z][\w.-]*)(?::(\d{1,9}))?", re.ASCII)
 
 
 def split_fields(text: str) -> dict[str, str]:
@@ -74,6 +81,51 @@ def allocated(fields: Mapping[str, str], notes: Notes, *, ran: bool = True) -> R
         or if_readable(lambda: _asked_nodes(fields.get("Resource_List.nodes", "")).nodes, 0.0, notes, "nodes"),
         mem_mb=held.mem_mb or _memory_mb(fields, notes),
     )
+
+
+def kinds_of(fields: Mapping[str, str], rates: Rates, notes: Notes) -> Kinds:
+    """What a job holds by kind: GPUs by the type that it asks for, other devices of exec_vnode, and generic resources.
+
+    Allocated GPUs of a request for one type are of that type; of several, each counts as requested.
+    """
+    amounts: list[tuple[str, float]] = []
+    for first, pairs in _chunks(fields.get("Resource_List.select", "")):
+        count = float(first) if first.isascii() and first.isdigit() else 1.0
+        of_chunk = dict([*([first.partition("=")[::2]] if "=" in first else []), *pairs])
+        kind = next((of_chunk[name] for name in _GPU_TYPES if of_chunk.get(name)), "")
+        n = if_readable(lambda chunk=of_chunk: amount("ngpus", chunk.get("ngpus", "0") or "0"), 0.0, notes, "ngpus")  # type: ignore[misc]
+        if kind and n:
+            amounts.append((_device(kind), count * n))
+    asked = next((fields[name] for name in _ASKED_TYPES if fields.get(name) not in (None, *_ABSENT)), "")
+    if asked and not amounts:
+        amounts.append((_device(asked), rates.gpus))
+    if len({name for name, _n in amounts}) == 1:
+        amounts = [(amounts[0][0], rates.gpus)]
+    elif math.fsum(n for _name, n in amounts) > rates.gpus:
+        amounts = []
+    amounts += _other_devices(fields.get("exec_vnode", ""))
+    amounts += [
+        (f"gres/{form[1]}", float(form[2] or 1)) for form in _GENERIC.finditer(fields.get("Resource_List.gres", ""))
+    ]
+    kinds, bad = make_kinds(amounts)
+    for name in bad:
+        note_ignored(notes, name)
+    return kinds
+
+
+def _device(kind: str) -> str:
+    try:
+        return kind_of_device(GPU, kind)
+    except BadKind:
+        return kind  # noted where it is refused
+
+
+def _other_devices(text: str) -> Iterator[tuple[str, float]]:
+    """Numbers of exec_vnode that no column of a record has, such as a site's own nvme=1."""
+    for _first, pairs in _chunks(text.replace("(", "").replace(")", "")):
+        for name, value in pairs:
+            if name not in _COLUMNS_OF_CHUNK and NUMBER.fullmatch(value):
+                yield f"gres/{name}", float(value)
 
 
 def released(fields: Mapping[str, str], notes: Notes) -> Rates:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -15,7 +15,8 @@ from django.utils.translation import gettext_noop
 
 from apps.core.errors import FieldProblem, Invalid, Malformed, TooLarge
 from apps.core.json_values import has_more_values
-from apps.core.local_time import NoSuchTime, instant_of
+from apps.core.local_time import NoSuchTime, add_leap_second, instant_of, split_leap_second
+from apps.core.resource_kinds import BadKind, gpus_of, read_kinds
 from apps.usage.parsers.base import (
     LAST_US,
     MOST_JOB_S,
@@ -29,7 +30,7 @@ from apps.usage.parsers.base import (
     concatenate_batches,
     excerpt,
 )
-from apps.usage.parsers.field_values import MOST_CHARACTERS, NEEDLESS, VALUES_IGNORED, BadRecord, if_readable
+from apps.usage.parsers.field_values import LONGEST_OF_FIELDS, NEEDLESS, VALUES_IGNORED, BadRecord, if_readable
 from apps.usage.parsers.lines import MOST_LINE_BYTES, Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.records_plain import (
     CONTROL,
@@ -43,9 +44,10 @@ from apps.usage.parsers.records_plain import (
     plain_records,
 )
 
-MOST_RECORDS = 50_000
-MOST_VALUES = 30 * MOST_RECORDS  # a record has up to 25 fields
-_MOST_LINES = 4 * MOST_RECORDS  # blank ones included
+KINDS = "kinds"
+MOST_POSTED_RECORDS = 50_000
+MOST_RECORD_VALUES = 30 * MOST_POSTED_RECORDS  # a record has up to 25 fields
+_MOST_JSON_LINES = 4 * MOST_POSTED_RECORDS  # blank ones included
 JSON_TYPES = ("application/json",)
 NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
@@ -53,6 +55,7 @@ _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime.fromtimestamp(LAST_US / 1e6, UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|z|[+-]\d\d:\d\d)?")
 _FEW = 4  # records that are parsed faster one by one
+_BYTES_AT_A_TIME = 8 * 1024**2  # usual records have 1.3 MB; the parser holds Python's lock, for 20 ms at most
 _AT_A_TIME = 5_000  # one record that needs a full check slows down the batch
 
 
@@ -95,11 +98,25 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> R
 
 def _parse_all_at_once(items: Sequence[_Item]) -> RecordBatch | None:
     """Parse all items at once; None if one needs a full check."""
-    try:
-        values = [item.read() for item in items]
-    except BadRecord:
+    values = _values_of_lines([item.text for item in items]) if items[0].text else [item.value for item in items]
+    return None if values is None else plain_records(values, [item.line for item in items])
+
+
+def _values_of_lines(lines: Sequence[bytes]) -> list[Any] | None:
+    """The objects of lines, read at once; None if one line may need a full check.
+
+    Each line begins with an object, and no string may contain the end of a line. So as many flat objects as lines are
+    one on each: an object could only span two lines within a list, and `plain_records` refuses lists.
+    """
+    text = b"[\n" + b",\n".join(lines) + b"]"
+    if len(text) > _BYTES_AT_A_TIME or text.count(b"\n{") != len(lines) or max(map(len, lines)) > MOST_LINE_BYTES:
         return None
-    return plain_records(values, [item.line for item in items])
+    try:
+        values: list[Any] = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    is_one_each = len(values) == len(lines) and set(map(type, values)) == {dict}
+    return values if is_one_each and text.count(b'"') == _n_quotes(values) else None
 
 
 def _parse_one_by_one(
@@ -137,20 +154,20 @@ class _Item(NamedTuple):
 
 def _lines(body: bytes) -> Iterator[_Item]:
     body = body.removeprefix(b"\xef\xbb\xbf")
-    if body.count(b"\n") > _MOST_LINES:
+    if body.count(b"\n") > _MOST_JSON_LINES:
         raise _too_many()
     n_records = 0
     for number, line in enumerate(body.split(b"\n"), start=1):
         if not line.strip():
             continue
         n_records += 1
-        if n_records > MOST_RECORDS:
+        if n_records > MOST_POSTED_RECORDS:
             raise _too_many()
         yield _Item(number, line)
 
 
 def _too_many() -> TooLarge:
-    return TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
+    return TooLarge(f"More than {MOST_POSTED_RECORDS} records: send them in parts.", code="too_many_records")
 
 
 def _line(line: bytes) -> Any:
@@ -160,13 +177,13 @@ def _line(line: bytes) -> Any:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise BadRecord("bad_json", _why(error)) from error
-    if isinstance(value, dict) and line.count(b'"') != _n_quotes(value):
+    if isinstance(value, dict) and line.count(b'"') != _n_quotes([value]):
         return _parse_with_duplicates(line)
     return value
 
 
 def _list(body: bytes) -> Iterator[_Item]:
-    if has_more_values(body, MOST_VALUES):
+    if has_more_values(body, MOST_RECORD_VALUES):
         raise _too_many()
     try:
         values = orjson.loads(body)
@@ -174,9 +191,9 @@ def _list(body: bytes) -> Iterator[_Item]:
         raise _malformed(f"The body is not JSON: {_why(error)}", "bad_json") from error
     if not isinstance(values, list):
         raise _malformed("The body is one JSON list of records; one object a line is application/x-ndjson.")
-    if len(values) > MOST_RECORDS:
+    if len(values) > MOST_POSTED_RECORDS:
         raise _too_many()
-    if body.count(b'"') != sum(_n_quotes(value) for value in values if isinstance(value, dict)):
+    if body.count(b'"') != _n_quotes([value for value in values if isinstance(value, dict)]):
         values = _parse_with_duplicates(body)
     for number, value in enumerate(values, start=1):
         yield _Item(number, b"", value)
@@ -186,11 +203,12 @@ def _malformed(message: str, code: str = "invalid") -> Malformed:
     return Malformed(message, code=code, fields=[FieldProblem("body", message)])
 
 
-def _n_quotes(record: dict[str, Any]) -> int:
-    """Number of quotes in a flat object. More quotes in the text mean a duplicate name or an escape, which needs a
-    full check.
+def _n_quotes(records: Sequence[dict[str, Any]]) -> int:
+    """Number of quotes in flat objects. More quotes in the text mean a duplicate name or an escape, which needs a full
+    check.
     """
-    return 2 * len(record) + 2 * list(map(type, record.values())).count(str)
+    types = list(map(type, chain.from_iterable(map(dict.values, records))))
+    return 2 * (len(types) + types.count(str))
 
 
 class _Repeated(dict[str, Any]):
@@ -220,7 +238,7 @@ def _row(record: Any, zone: ZoneInfo | None, notes: dict[str, int]) -> RecordRow
     if isinstance(record, _Repeated):
         raise BadRecord("duplicate_key", f"{_shown(record.name)} is given twice.")
     fields = {name: value for name, value in record.items() if value is not None}
-    for name in record.keys() - KNOWN:
+    for name in record.keys() - KNOWN - {KINDS}:
         raise BadRecord("unknown_field", f"There is no field {_shown(name)}.")
     state = fields.get("state", "finished")
     if state not in STATES:
@@ -235,12 +253,27 @@ def _row(record: Any, zone: ZoneInfo | None, notes: dict[str, int]) -> RecordRow
     for name in NEEDLESS:
         if name in fields:
             values[name] = _needless(name, fields.pop(name), notes)
-    values |= {name: _text(name, fields[name]) for name in MOST_CHARACTERS if name in fields}
+    values |= {name: _text(name, fields[name]) for name in LONGEST_OF_FIELDS if name in fields}
     values |= {name: _number(name, fields[name]) for name in NUMBERS if name in fields}
     values |= {name: _integer(name, fields[name]) for name in INTEGERS if name in fields}
     if not values["job"] or not values["user"]:
         raise BadRecord("missing_field", f"{'user' if values['job'] else 'job'} is empty.")
-    return RecordRow(state=state, **values)
+    row = RecordRow(state=state, **values)
+    return _with_kinds(row, record) if KINDS in fields else row
+
+
+def _with_kinds(row: RecordRow, record: dict[str, Any]) -> RecordRow:
+    """The row with its amounts by kind. GPUs that aren't given are the sum of their kinds, and never less."""
+    if isinstance(record[KINDS], _Repeated):
+        raise BadRecord("duplicate_key", f"{_shown(record[KINDS].name)} is given twice in kinds.")
+    try:
+        kinds = read_kinds(record[KINDS])
+    except BadKind as bad:
+        raise BadRecord("bad_kinds", f"kinds: {bad}.") from bad
+    of_gpus = gpus_of(kinds)
+    if record.get("gpus") is not None and row.gpus < of_gpus:
+        raise BadRecord("bad_kinds", f"gpus is {row.gpus:g}, less than the GPUs in kinds, which are {of_gpus:g}.")
+    return row._replace(kinds=kinds, gpus=max(row.gpus, of_gpus))
 
 
 def _needless(name: str, value: Any, notes: dict[str, int]) -> Any:
@@ -254,8 +287,8 @@ def _text(name: str, value: Any) -> str:
         value = str(value)
     if type(value) is not str:
         raise BadRecord("wrong_type", f"{name} is a string, not {_shown(value)}.")
-    if len(value) > MOST_CHARACTERS[name]:
-        raise BadRecord("too_long", f"{name} has more than {MOST_CHARACTERS[name]} characters.")
+    if len(value) > LONGEST_OF_FIELDS[name]:
+        raise BadRecord("too_long", f"{name} has more than {LONGEST_OF_FIELDS[name]} characters.")
     if CONTROL.search(value):
         raise BadRecord("bad_text", f"{name} contains a control character.")
     return value
@@ -303,11 +336,12 @@ def _time(name: str, value: Any, zone: ZoneInfo | None) -> datetime:
     form = _RFC3339.fullmatch(value)
     if not form:
         raise BadRecord("bad_time", f"{name} is {_shown(value)}; times look like 2026-11-20T12:00:00Z.")
+    plain, leap = split_leap_second(value.upper())
     try:
-        instant = datetime.fromisoformat(value.upper())
+        instant = datetime.fromisoformat(plain)
         if form[1] is None:
             instant = _aware(name, value, instant, zone)
-        instant = instant.astimezone(UTC)
+        instant = add_leap_second(instant.astimezone(UTC), leap)
     except (ValueError, OverflowError) as error:
         raise BadRecord("bad_time", f"{name} is {_shown(value)}, which no calendar has.") from error
     if not _FIRST <= instant <= _LAST:
@@ -333,7 +367,8 @@ def _second_instant(value: str, zone: ZoneInfo | None) -> datetime | None:
     form = _RFC3339.fullmatch(value)
     if zone is None or form is None or form[1] is not None:
         return None
-    return datetime.fromisoformat(value.upper()).replace(tzinfo=zone, fold=1).astimezone(UTC)
+    plain, leap = split_leap_second(value.upper())
+    return datetime.fromisoformat(plain).replace(tzinfo=zone, fold=1).astimezone(UTC) + leap
 
 
 def _why(error: orjson.JSONDecodeError) -> str:
@@ -366,6 +401,7 @@ class Ndjson:
         FieldNote(
             "cpus, gpus, nodes, mem_mb, billing", gettext_noop("amounts while it runs; billing in units a second")
         ),
+        FieldNote("kinds", gettext_noop('amounts by kind, such as {"gpu:h100": 2}; of energy, joules in total')),
         FieldNote("requested_s", gettext_noop("how long it may run")),
         FieldNote("queue, partition, qos; site, cluster", gettext_noop("its class; where it ran")),
         FieldNote("revision", gettext_noop("the higher one replaces the lower")),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,16 +29,16 @@ from apps.usage.parsers.base import (
     RecordBatch,
     text_column,
 )
-from apps.usage.parsers.field_values import MOST_CHARACTERS
+from apps.usage.parsers.field_values import LONGEST_OF_FIELDS
 
-MOST_REQUESTED_S = 1e12
+MOST_PLAIN_REQUESTED_S = 1e12
 NUMBERS = {
     **{"cpus": MOST_RATE, "gpus": MOST_RATE, "nodes": MOST_RATE, "billing": MOST_RATE},
-    **{"mem_mb": MOST_MEM_MB, "requested_s": MOST_REQUESTED_S},
+    **{"mem_mb": MOST_MEM_MB, "requested_s": MOST_PLAIN_REQUESTED_S},
 }
 INTEGERS = {"restart": MOST_RESTART, "revision": MOST_REVISION}
 TIMES = ("submit", "start", "end")
-FIELDS = (*MOST_CHARACTERS, *NUMBERS, *INTEGERS, *TIMES, "state")
+FIELDS = (*LONGEST_OF_FIELDS, *NUMBERS, *INTEGERS, *TIMES, "state")
 KNOWN = frozenset(FIELDS)
 REQUIRED = {
     "finished": ("job", "user", "start", "end", "cpus"),
@@ -52,7 +53,8 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]
 
 _NONE = type(None)
 _SECONDS = 19  # length of 2026-11-20T12:00:00, before the offset
-_PLAIN_TIMES = re.compile(r"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)*", re.ASCII)
+_LONGEST_INSTANT = 25  # with an offset like +01:00
+_PLAIN_TIMES = re.compile(rb"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)*")
 _OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _WHO = ("user", "group", "dn", "fqan", "project")
 _CLASS = ("queue", "partition", "qos")
@@ -75,17 +77,18 @@ class _Columns:
     def __init__(self, values: Sequence[Any]) -> None:
         if set(map(type, values)) != {dict}:
             raise _NotPlain
-        self._values = values
-        self._names: set[str] = set().union(*values)
-        if not self._names <= KNOWN:
+        self._n = len(values)
+        names = sorted(set().union(*values))
+        if not set(REQUIRED["finished"]) <= set(names) <= KNOWN:
             raise _NotPlain
+        self._columns = _transposed(values, names)
         if any(state is not None and state != "finished" for state in self._of("state")):
             raise _NotPlain
         if any(None in self._of(name) for name in REQUIRED["finished"]):
             raise _NotPlain
 
     def batch(self, lines: Sequence[int]) -> RecordBatch:
-        texts = {name: self._texts(name) for name in MOST_CHARACTERS}
+        texts = {name: self._texts(name) for name in LONGEST_OF_FIELDS}
         if "" in texts["job"] or "" in texts["user"]:
             raise _NotPlain
         start_us, end_us = self._instants("start"), self._instants("end")
@@ -95,7 +98,7 @@ class _Columns:
             raise _NotPlain
         people, who = _coded([texts[name] for name in _WHO])
         classes, job_class = _coded([texts[name] for name in _CLASS])
-        n = len(self._values)
+        n = self._n
         return RecordBatch(
             line=np.asarray(lines, dtype=np.int64),
             job=_column(texts["job"]),
@@ -121,11 +124,11 @@ class _Columns:
             job_classes=[JobClassKey(*key) for key in classes],
         )
 
-    def _of(self, name: str) -> list[Any]:
-        return [value.get(name) for value in self._values] if name in self._names else [None] * len(self._values)
+    def _of(self, name: str) -> tuple[Any, ...]:
+        return self._columns[name] if name in self._columns else (None,) * self._n
 
-    def _texts(self, name: str) -> list[str]:
-        values = self._of(name)
+    def _texts(self, name: str) -> Sequence[str]:
+        values: Sequence[Any] = self._of(name)
         kinds = set(map(type, values))
         if name in MAYBE_NUMBER and int in kinds:
             values = [str(value) if type(value) is int else value for value in values]
@@ -134,7 +137,7 @@ class _Columns:
             raise _NotPlain
         texts = [value or "" for value in values] if _NONE in kinds else values
         distinct = set(texts)
-        if max(map(len, distinct)) > MOST_CHARACTERS[name] or CONTROL.search("".join(distinct)):
+        if max(map(len, distinct)) > LONGEST_OF_FIELDS[name] or CONTROL.search("".join(distinct)):
             raise _NotPlain
         return texts
 
@@ -163,7 +166,7 @@ class _Columns:
         """Whole seconds with an offset, as microseconds since 1970; other forms need a full check."""
         values = self._of(name)
         is_given = np.array([value is not None for value in values])
-        texts = values if is_given.all() else [value for value in values if value is not None]
+        texts = [value for value in values if value is not None]
         if set(map(type, texts)) - {str}:
             raise _NotPlain
         instants = _whole_seconds(texts)
@@ -177,22 +180,38 @@ class _Columns:
 
 
 def _whole_seconds(instants: Sequence[str]) -> I8:
-    texts = [text[:_SECONDS] for text in instants]
-    if not _PLAIN_TIMES.fullmatch("".join(texts)) or any(map(_is_short, texts)):
+    if not instants:
+        return np.zeros(0, np.int64)
+    n, width = len(instants), max(map(len, instants))
+    if not _SECONDS < width <= _LONGEST_INSTANT or "\0" in "".join(instants):
         raise _NotPlain
     try:
-        seconds = np.array(texts, dtype="datetime64[s]").astype(np.int64) if texts else np.zeros(0, np.int64)
+        texts = np.array(instants, f"S{width}")
+    except UnicodeEncodeError as error:
+        raise _NotPlain from error
+    letters = texts.view(np.uint8).reshape(n, width)
+    local = np.ascontiguousarray(letters[:, :_SECONDS]).view(f"S{_SECONDS}").reshape(n)
+    if not _PLAIN_TIMES.fullmatch(local.tobytes()):
+        raise _NotPlain
+    try:
+        seconds = local.astype("datetime64[s]").astype(np.int64)
     except ValueError as error:  # a day that is not in the calendar
         raise _NotPlain from error
-    offsets = [text[_SECONDS:] for text in instants]
-    shift_s = {offset: _shift_s(offset) for offset in set(offsets)}
-    if any(shift_s.values()):
-        seconds = seconds - np.array([shift_s[offset] for offset in offsets], np.int64)
-    return seconds * 1_000_000
+    offsets = np.ascontiguousarray(letters[:, _SECONDS:]).view(f"S{width - _SECONDS}").reshape(n)
+    if (offsets == offsets[0]).all():
+        return (seconds - _shift_s(offsets[0].decode())) * 1_000_000
+    distinct, index = np.unique(offsets, return_inverse=True)
+    shift_s = np.array([_shift_s(offset.decode()) for offset in distinct.tolist()], np.int64)
+    return (seconds - shift_s[index]) * 1_000_000
 
 
-def _is_short(text: str) -> bool:
-    return len(text) != _SECONDS
+def _transposed(records: Sequence[dict[str, Any]], names: list[str]) -> dict[str, tuple[Any, ...]]:
+    """The columns of these names, at least two; None where a record has none."""
+    try:
+        rows = list(map(itemgetter(*names), records))
+    except KeyError:
+        rows = [tuple(map(record.get, names)) for record in records]
+    return dict(zip(names, zip(*rows, strict=True), strict=True))
 
 
 def _shift_s(offset: str) -> int:
@@ -205,12 +224,12 @@ def _shift_s(offset: str) -> int:
     return seconds if form[1] == "+" else -seconds
 
 
-def _coded(columns: Sequence[list[str]]) -> tuple[list[tuple[str, ...]], I8]:
+def _coded(columns: Sequence[Sequence[str]]) -> tuple[list[tuple[str, ...]], I8]:
     """Distinct combinations in order of first appearance, and the index of each row's combination."""
     known: dict[tuple[str, ...], int] = {}
     codes = [known.setdefault(key, len(known)) for key in zip(*columns, strict=True)]
     return list(known), np.array(codes, dtype=np.int64)
 
 
-def _column(texts: list[str]) -> Bytes:
+def _column(texts: Sequence[str]) -> Bytes:
     return text_column(texts) if any(texts) else np.zeros(len(texts), "S1")

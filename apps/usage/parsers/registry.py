@@ -13,9 +13,12 @@ from apps.usage.parsers.base import (
     Parsed,
     Reading,
 )
+from apps.usage.parsers.flux import Flux
 from apps.usage.parsers.gridengine import GridEngine
 from apps.usage.parsers.gridengine_jsonl import GridEngineJsonl
 from apps.usage.parsers.gridengine_queue import GridEngineQueue
+from apps.usage.parsers.htcondor import HTCondor
+from apps.usage.parsers.lsf import Lsf
 from apps.usage.parsers.ogf_ur import OgfUsageRecord
 from apps.usage.parsers.package_formats import load_package_formats
 from apps.usage.parsers.pbs import Pbs
@@ -28,9 +31,12 @@ from apps.usage.parsers.swf import Swf
 AUTO = "auto"
 # In the order of display and of sniffing: each recognises only files that no other does.
 _COLLECTORS: tuple[Collector, ...] = (
+    Flux(),
     GridEngine(),
     GridEngineJsonl(),
     GridEngineQueue(),
+    HTCondor(),
+    Lsf(),
     Pbs(),
     Swf(),
     Sacct(),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from apps.core.resource_kinds import GPU, NO_KINDS, Kinds, gpus_of
 from apps.usage.parsers.base import MOST_JOB_S, Rates, RecordRow, RunEvent, instant, microseconds
 
 NOTHING = Rates(0.0, 0.0, 0.0, 0.0)
@@ -22,7 +23,7 @@ TOLERANCE_S = 300  # by which a walltime may differ from the times of lines
 START, PHASE, END = "starts_unknown", "phases_unknown", "ends_unknown"  # gaps of a job
 _CUT = 2 * MOST_JOB_S  # more than the seconds of any part
 _NAMES = ("job", "array_task", "user", "group", "project", "queue", "state")
-_FACTS = ("end", "start", "phase", "change", "gone")  # kinds whose rows say what a run is, the best first
+_FACTS = ("end", "start", "phase", "part", "change", "gone")  # kinds whose rows say what a run is, the best first
 _S = 1_000_000
 
 
@@ -174,8 +175,10 @@ class _Run:
         if end_us is None and over:
             end_us = max(over[0].at_us, self.start_us)
         timeline.take(self._of("rest", "resume", "change"), end_us)
-        if facts.start_at is not None and not any(each.row for each in self._of("end", "start", "gone")):
+        if facts.start_at is not None and not any(each.row for each in self._of("end", "start", "gone", "part")):
             self._without_start(timeline)
+        if timeline.take_parts(self._of("part"), end_us):
+            self.gaps.add(PHASE)
         if timeline.fit_phases(self._of("phase"), end_us):
             self.gaps.add(PHASE)
         if timeline.fit_walltime(end_us, walltime_s):
@@ -257,6 +260,27 @@ class _Timeline:
         """The resources that it has just before an instant, whether it is suspended or not."""
         n_before = bisect_left(self.allocations, at_us, key=_begin_of)
         return self.allocations[n_before - 1][1] if n_before else self.first
+
+    def take_parts(self, parts: Sequence[RunEvent], end_us: int | None) -> bool:
+        """What it held in spans that lines name exactly. Returns whether a line about the time between is missing.
+
+        Time that neither a part nor a change explains counts with the allocation before it, else with the last one.
+        """
+        changed_us = [at_us for at_us, _ in self.allocations]
+        is_missing, until_us = False, self.start_us
+        for each in parts:
+            if each.row is None or each.walltime_s is None:
+                continue
+            begin_us, over_us = max(each.at_us - round(each.walltime_s * _S), self.start_us), each.at_us
+            is_missing = is_missing or (begin_us - until_us > _S and not _is_near(changed_us, until_us))
+            until_us = max(until_us, over_us)
+            if begin_us == self.start_us:
+                self.first = rates_of(each.row)
+            from_place = bisect_left(self.allocations, begin_us, key=_begin_of)
+            to_place = bisect_left(self.allocations, over_us, key=_begin_of)
+            self.allocations[from_place:to_place] = [(begin_us, rates_of(each.row))] * (begin_us != self.start_us)
+        is_open = end_us is not None and end_us - until_us > _S and bool(parts)
+        return is_missing or (is_open and not _is_near(changed_us, until_us))
 
     def fit_phases(self, phases: Sequence[RunEvent], end_us: int | None) -> bool:
         """Add changes that only the end of a phase shows. Returns whether the begin of one had to be worked out."""
@@ -374,6 +398,12 @@ def _begin_of(span: tuple[Any, ...]) -> int:
     return int(span[0])
 
 
+def _is_near(instants_us: Sequence[int], at_us: int) -> bool:
+    """Whether one of these, in order, is within a second of an instant."""
+    place = bisect_left(instants_us, at_us - _S)
+    return place < len(instants_us) and instants_us[place] <= at_us + _S
+
+
 def _near_end(end_us: int | None) -> float:
     return float("inf") if end_us is None else end_us - TOLERANCE_S * _S
 
@@ -399,11 +429,19 @@ def _rows(first: RecordRow, parts: Sequence[Part], start_us: int) -> list[Record
                 end_at=None if part.end_us is None else instant(part.end_us),
                 revision=_CUT - int(seconds) if part.is_cut else 0,
                 is_charge=is_memory,
+                kinds=_held_kinds(first.kinds, part.rates),
                 **part.rates._asdict(),
             )
         )
         awake_s += seconds if part.is_awake else 0.0
     return rows
+
+
+def _held_kinds(kinds: Kinds, rates: Rates) -> Kinds:
+    """Kinds in a part of a run: none while it is suspended, and of GPUs only where it holds as many."""
+    if not kinds or not (rates.cpus or rates.gpus):
+        return NO_KINDS
+    return kinds if gpus_of(kinds) <= rates.gpus else tuple(pair for pair in kinds if not pair[0].startswith(GPU))
 
 
 def rates_of(row: RecordRow) -> Rates:
@@ -419,17 +457,18 @@ def less(held: Rates, released: Rates) -> Rates:
 
 
 def as_json(row: RecordRow | None) -> list[Any] | None:
-    """A row of a line: names, then times in microseconds, rates, and the time that it asks for."""
+    """A row of a line: names, then times in microseconds, rates, the time that it asks for, and kinds if it has any."""
     if row is None:
         return None
     times = [None if at is None else microseconds(at) for at in (row.submit_at, row.start_at, row.end_at)]
-    return [*(getattr(row, name) for name in _NAMES), times, list(rates_of(row)), row.requested_s]
+    kinds = [list(row.kinds)] if row.kinds else []
+    return [*(getattr(row, name) for name in _NAMES), times, list(rates_of(row)), row.requested_s, *kinds]
 
 
 def from_json(value: Sequence[Any] | None) -> RecordRow | None:
     if value is None:
         return None
-    *names, times, rates, requested_s = value
+    names, (times, rates, requested_s, *kinds) = value[: len(_NAMES)], value[len(_NAMES) :]
     at: Callable[[int | None], datetime | None] = lambda us: None if us is None else instant(us)  # noqa: E731
     submit_at, start_at, end_at = map(at, times)
     return RecordRow(
@@ -438,6 +477,7 @@ def from_json(value: Sequence[Any] | None) -> RecordRow | None:
         start_at=start_at,
         end_at=end_at,
         requested_s=requested_s,
+        kinds=tuple((name, float(amount)) for name, amount in kinds[0]) if kinds else NO_KINDS,
         **Rates(*rates)._asdict(),
     )
 

@@ -27,7 +27,7 @@ from apps.usage.parsers.sacct_header import (
 )
 from apps.usage.parsers.sacct_rows import TOO_LONG, Rows, read_rows
 from apps.usage.parsers.slurm_jobs import Attempts, to_records
-from apps.usage.parsers.slurm_values import Problems
+from apps.usage.parsers.slurm_values import WCKEYS, Problems, is_wckey
 
 _UTC = ZoneInfo("UTC")
 _SEPARATOR_LINE = re.compile(rb"sep=[^\r\n]?(?=[\r\n]|$)")  # the first line of a file for Excel
@@ -90,10 +90,16 @@ class Sacct:
             "AllocTRES, else AllocCPUS, AllocNodes", gettext_noop("cpus, gpus, mem_mb, nodes, billing; 1.50K is 1536")
         ),
         FieldNote(
+            "AllocTRES with a type, licences; ConsumedEnergyRaw",
+            gettext_noop("kinds: gres/gpu:h100 is gpu:h100; energy in joules"),
+        ),
+        FieldNote(
             "ReqTRES, else ReqCPUS",
             gettext_noop("the same of a job that waits; an array's (40_[0-3]) for all its tasks"),
         ),
         FieldNote("TimelimitRaw, else Timelimit", gettext_noop("requested_s")),
+        FieldNote("OriginalSLUID, else SLUID", gettext_noop("distinguishes jobs with the same number and submission")),
+        FieldNote("WCKey", gettext_noop("noted; its jobs count at account and user, as in Slurm’s fair share")),
     )
     needs_zone = True
     is_listing = False
@@ -213,6 +219,7 @@ def _records(
     _drop_steps(rows, state, rejections, notes)
     if not rows.lines:
         return RecordBatch.from_rows([])
+    _note_wckeys(rows, notes)
     problems = _replace_zero_bytes(rows)
     if state.columns is not None and state.columns.are_times_utc:
         reading = reading._replace(zone=_UTC)
@@ -221,6 +228,12 @@ def _records(
     state.attempts.number(batch)
     rejections += [Rejection(rows.lines[row], code, why, rows.shown(row)) for row, (code, why) in problems.items()]
     return batch
+
+
+def _note_wckeys(rows: Rows, notes: dict[str, int]) -> None:
+    n_keyed = sum(is_wckey(text.decode("utf-8", "replace")) for text in rows.texts.pop("WCKey", ()))
+    if n_keyed:
+        notes[WCKEYS] = notes.get(WCKEYS, 0) + n_keyed
 
 
 def _replace_zero_bytes(rows: Rows) -> Problems:

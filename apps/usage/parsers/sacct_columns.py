@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import count
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from apps.core.resource_kinds import ENERGY, KindColumn, checked_amount, make_kinds
 from apps.usage.parsers.base import (
     F8,
     I8,
@@ -24,9 +25,11 @@ from apps.usage.parsers.base import (
     JobClassKey,
     Reading,
     excerpt,
+    narrow_column,
 )
 from apps.usage.parsers.field_values import note_ignored
 from apps.usage.parsers.sacct_rows import Texts
+from apps.usage.parsers.sluids import sluids_of
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
 from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING, accounted_meaning
@@ -46,14 +49,17 @@ from apps.usage.parsers.slurm_values import (
     read_tres,
 )
 
-MOST_NAME = 256
+LONGEST_COLUMN_NAME = 256
 MOST_JOB = 128
-_MOST_DIGITS = 18
+_MOST_COLUMN_DIGITS = 18
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _JOB = re.compile(rb"\d{1,18}(?:\+\d{1,9})?")
 _TASK = re.compile(rb"(\d{1,18})_(\d{1,18}|\[[\w,:%.-]{1,60}\])")
 _T = TypeVar("_T")
 _Ignored = defaultdict[str, set[int]]  # column → rows whose value is ignored
+_NO_DURATION = NOWHEN - {b"0"} | {b"INVALID"}
+_ENERGY_COLUMN = "ConsumedEnergyRaw"
+_NO_ENERGY = frozenset((b"", b"0", b"18446744073709551614", b"18446744073709551615"))
 
 
 def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes: dict[str, int]) -> Jobs:
@@ -70,7 +76,8 @@ def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes
     start = _times("Start", texts, n, zone, ran, problems, ignored)
     end = _times("End", texts, n, zone, ran & (meaning != RUNNING_NOW), problems, ignored)
     needs_elapsed = ran & (meaning != RUNNING_NOW) & (end.first_us == NO_TIME)
-    allocated, requested, has_no_allocation = _resources(texts, n, ran, problems, ignored)
+    kinds = KindColumn()
+    amounts, has_no_allocation = _resources(texts, n, ran, kinds, problems, ignored)
     jobs = Jobs(
         line=lines,
         job=job,
@@ -84,15 +91,20 @@ def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes
         start=start,
         end=end,
         elapsed_us=_elapsed(texts, n, needs_elapsed, problems, ignored),
-        requested=requested,
-        allocated=allocated,
+        requested=amounts.requested,
+        allocated=amounts.allocated,
+        requested_kind=amounts.requested_kind,
+        allocated_kind=_with_energy(texts, amounts.allocated_kind, kinds, ignored),
         exact_billing=_exact_billing(texts, n, reading.billing),
         has_no_allocation=has_no_allocation,
         requested_s=_limits(texts, n, ignored),
         n_tasks=_tasks(texts, n),
         people=people,
         job_classes=job_classes,
+        kinds=kinds.distinct,
         is_nameless=is_nameless,
+        original_sluid=_sluids("OriginalSLUID", texts, n),
+        row_sluid=_sluids("SLUID", texts, n),
         are_live=False,
     )
     for name, rows in ignored.items():
@@ -168,11 +180,11 @@ def _ids(texts: Texts, n: int, problems: Problems) -> tuple[Bytes, Bytes]:
     """
     if "JobIDRaw" in texts:
         raw = texts["JobIDRaw"]
-        column: Bytes = np.array(raw or [b""], dtype=np.bytes_)[:n]
-        for row in np.flatnonzero(~_are_digits(column, _MOST_DIGITS)).tolist():
+        column: Bytes = narrow_column(raw or [b""], MOST_JOB)[:n]
+        for row in np.flatnonzero(~_are_digits(column, _MOST_COLUMN_DIGITS)).tolist():
             if not _JOB.fullmatch(raw[row]):
                 problems.setdefault(row, _no_job(raw[row]))
-        return column.astype(f"S{min(column.dtype.itemsize, MOST_JOB)}"), np.zeros(n, "S1")
+        return column, np.zeros(n, "S1")
     jobs, tasks = [], []
     for row, text in enumerate(texts["JobID"]):
         match = _TASK.fullmatch(text)
@@ -239,7 +251,7 @@ def _job_classes(texts: Texts, n: int, ignored: _Ignored) -> tuple[list[JobClass
 
 
 @lru_cache(maxsize=65_536)
-def name_of(column: str, text: bytes | str, most: int = MOST_NAME) -> str:
+def name_of(column: str, text: bytes | str, most: int = LONGEST_COLUMN_NAME) -> str:
     """Decode and validate a name.
 
     Raises:
@@ -295,17 +307,13 @@ def _elapsed(texts: Texts, n: int, needed: Flags, problems: Problems, ignored: _
 
 def whole_numbers(texts: Sequence[bytes]) -> F8 | None:
     """All texts as numbers, if all are whole numbers; else None."""
-    column = np.array(texts, dtype=np.bytes_)
-    if column.dtype.itemsize > 12 or not all(map(bytes.isdigit, texts)):
+    if max(map(len, texts), default=0) > 12 or not all(map(bytes.isdigit, texts)):
         return None
-    return column.astype(np.int64).astype(np.float64)
+    return np.array(texts, dtype=np.bytes_).astype(np.int64).astype(np.float64)
 
 
 def _duration_or_nan(text: str) -> float:
     return np.nan if text.encode() in _NO_DURATION else read_duration_s(text)
-
-
-_NO_DURATION = NOWHEN - {b"0"} | {b"INVALID"}
 
 
 def _limits(texts: Texts, n: int, ignored: _Ignored) -> F8:
@@ -324,14 +332,25 @@ def _minutes(text: str) -> float:
     return 60.0 * read_duration_s(text) if text.isdigit() else read_limit_s(text)
 
 
-def _resources(texts: Texts, n: int, ran: Flags, problems: Problems, ignored: _Ignored) -> tuple[F8, F8, Flags]:
-    """Allocated and requested resources: from TRES, else from the plain counts."""
+class _Amounts(NamedTuple):
+    """Resources of each row as columns of Jobs, and the place of its kinds."""
+
+    allocated: F8
+    requested: F8
+    allocated_kind: I8
+    requested_kind: I8
+
+
+def _resources(
+    texts: Texts, n: int, ran: Flags, kinds: KindColumn, problems: Problems, ignored: _Ignored
+) -> tuple[_Amounts, Flags]:
+    """Allocated and requested resources: from TRES, else from the plain counts; and which rows have no allocation."""
     nowhere = np.zeros(n, np.bool_)
     bad_tres: Problems = {}
-    allocated = _tres("AllocTRES", texts, n, bad_tres, ignored)
+    allocated, allocated_kind = _tres("AllocTRES", texts, n, kinds, bad_tres, ignored)
     has_no_allocation = np.isnan(allocated[:, NODES]) & ("AllocTRES" in texts)
     bad_request: Problems = {}
-    requested = _tres("ReqTRES", texts, n, bad_request, ignored)
+    requested, requested_kind = _tres("ReqTRES", texts, n, kinds, bad_request, ignored)
     _sort_out("ReqTRES", bad_request, nowhere, problems, ignored)
     for columns, into, place, is_needed in (
         (("AllocCPUS", "NCPUS"), allocated, CPUS, ran),
@@ -346,7 +365,8 @@ def _resources(texts: Texts, n: int, ran: Flags, problems: Problems, ignored: _I
         for name, column_problems in bad_counts.items():
             _sort_out(name, column_problems, is_needed & np.isnan(into[:, place]), problems, ignored)
     _sort_out("AllocTRES", bad_tres, ran & np.isnan(allocated[:, CPUS]), problems, ignored)
-    return allocated, requested, has_no_allocation
+    waits_for = np.where(requested_kind > 0, requested_kind, allocated_kind)
+    return _Amounts(allocated, requested, allocated_kind, waits_for), has_no_allocation
 
 
 def _exact_billing(texts: Texts, n: int, weights: BillingWeights) -> F8:
@@ -370,6 +390,10 @@ def _tasks(texts: Texts, n: int) -> I8:
     return np.asarray(counts, np.int64)
 
 
+def _sluids(name: str, texts: Texts, n: int) -> I8:
+    return sluids_of(texts[name]) if name in texts else np.zeros(n, np.int64)
+
+
 def _count(text: str) -> float:
     """A number, with a unit letter from 1,024 on; more than any cluster has isn't one."""
     if not text:
@@ -380,18 +404,37 @@ def _count(text: str) -> float:
     return count
 
 
-def _tres(name: str, texts: Texts, n: int, problems: Problems, ignored: _Ignored) -> F8:
+def _tres(name: str, texts: Texts, n: int, kinds: KindColumn, problems: Problems, ignored: _Ignored) -> tuple[F8, I8]:
     if name not in texts:
-        return np.full((n, len(Tres())), np.nan)
+        return np.full((n, len(Tres())), np.nan), np.zeros(n, np.int64)
     known, code = distinct(texts[name])
-    amounts = np.full((len(known), len(Tres())), np.nan)
+    amounts, kind = np.full((len(known), len(Tres())), np.nan), np.zeros(len(known), np.int64)
     for place, text in enumerate(known):
         try:
-            amounts[place], unreadable = read_tres(text.decode("ascii"))
+            amounts[place], of_text, unreadable = read_tres(text.decode("ascii"))
+            kind[place] = kinds.place_of(of_text)
         except (ValueError, OverflowError):
             why = f"{name} ({excerpt(text)}) is not a list like billing=2,cpu=2,mem=4000M,node=1."
             _report_rows(code == place, "bad_tres", why, problems)
         else:
             for part in unreadable:
                 ignored[f"{name} {part}"].update(np.flatnonzero(code == place).tolist())
-    return amounts[code]
+    return amounts[code], kind[code]
+
+
+def _with_energy(texts: Texts, kind: I8, kinds: KindColumn, ignored: _Ignored) -> I8:
+    """The kinds of rows with the joules of ConsumedEnergyRaw, where AllocTRES has none."""
+    if _ENERGY_COLUMN not in texts or not any(text not in _NO_ENERGY for text in texts[_ENERGY_COLUMN]):
+        return kind
+    kind = kind.copy()
+    for row, text in enumerate(texts[_ENERGY_COLUMN]):
+        known = kinds.distinct[kind[row]]
+        if text in _NO_ENERGY or any(name == ENERGY for name, _amount in known):
+            continue
+        try:
+            joules = checked_amount(ENERGY, float(int(text)))
+        except ValueError:
+            ignored[_ENERGY_COLUMN].add(row)
+        else:
+            kind[row] = kinds.place_of(make_kinds((*known, (ENERGY, joules)))[0])
+    return kind

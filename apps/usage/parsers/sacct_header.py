@@ -63,7 +63,10 @@ _SHAPES = {
     **dict.fromkeys(("ConsumedEnergy", "ConsumedEnergyRaw"), _SIZE),
     **dict.fromkeys(_NAMES, rb"\S*"),
     "State": rb"[A-Z_]+\+?(?: by \d+)?",
+    **dict.fromkeys(("SLUID", "OriginalSLUID"), rb"(?:[sS][0-9A-Za-z]{13})?"),
 }
+# Read to be noted alone: a row whose value can't be told from other free text is read without it.
+NOTED = frozenset(["WCKey"])
 # Columns of free text, which may contain the separator and line breaks.
 _FREE = frozenset(
     [
@@ -75,7 +78,9 @@ _READ = frozenset(
     [
         *("JobID", "JobIDRaw", "User", "UID", "Account", "Cluster", "Partition", "QOS", "Reservation", "State"),
         *("Submit", "Start", "End", "Elapsed", "ElapsedRaw", "AllocTRES", "ReqTRES", "AllocCPUS", "NCPUS", "ReqCPUS"),
-        *("AllocNodes", "NNodes", "ReqNodes", "Eligible", "Timelimit", "TimelimitRaw"),
+        *("AllocNodes", "NNodes", "ReqNodes", "Eligible", "Timelimit", "TimelimitRaw", "ConsumedEnergyRaw"),
+        *("SLUID", "OriginalSLUID"),
+        *NOTED,
     ]
 )
 _BY_LOWER = {name.lower(): name for name in (*_SHAPES, *_FREE, *_READ)}

@@ -7,14 +7,15 @@ ids are unique per cluster), so the names beside it are used.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
 from django.utils.translation import gettext_noop
 
 from apps.usage.parsers.base import AccountNames, FieldNote, JobClassKey, Parsed, Reading
-from apps.usage.parsers.sacct_columns import MOST_NAME
+from apps.usage.parsers.sacct_columns import LONGEST_COLUMN_NAME
+from apps.usage.parsers.sluids import sluid_of
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.parsers.slurm_json import (
     JsonJob,
@@ -32,11 +33,20 @@ from apps.usage.parsers.slurm_json import (
     times_needed,
 )
 from apps.usage.parsers.slurm_states import accounted_meaning
-from apps.usage.parsers.slurm_values import count_tasks, is_counted, is_no_name, number_of, sum_tres
+from apps.usage.parsers.slurm_values import (
+    count_tasks,
+    is_counted,
+    is_no_name,
+    is_wckey,
+    number_of,
+    sum_tres,
+    tres_kinds,
+)
 
 # Newer releases name the called command, possibly by its path.
 _OURS = re.compile(rb'"submission"\s*:|"openapi\\?/dbv|"openapi\\?/slurmdbd"|["/]sacct"')
 _LISTED = re.compile(rb'"job_state"\s*:')
+_ALLOCATED, _REQUESTED = "tres.allocated", "tres.requested"
 
 
 class SacctJson:
@@ -68,7 +78,10 @@ class SacctJson:
             "time.eligible", gettext_noop("the start of a resized job's later part, where the submission is missing")
         ),
         FieldNote("tres.allocated (tres.requested while it waits)", gettext_noop("cpus, gpus, mem_mb, nodes, billing")),
+        FieldNote("tres.allocated with a type, licences, energy", gettext_noop("kinds: gres/gpu:h100 is gpu:h100")),
         FieldNote("time.limit", gettext_noop("requested_s")),
+        FieldNote("original_sluid, else sluid", gettext_noop("distinguishes jobs with the same number and submission")),
+        FieldNote("wckey.wckey", gettext_noop("noted; its jobs count at account and user, as in Slurm’s fair share")),
     )
     needs_zone = False
     is_listing = False
@@ -93,9 +106,10 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
     needed = times_needed(meaning)
     end_s = seconds_of("time.end", time.get("end"), is_needed=needed.end)
     is_end_missing = needed.end and end_s is None
-    amounts, bad_amounts = _amounts("tres.allocated", tres.get("allocated"))
-    more_amounts, bad_requests = _amounts("tres.requested", tres.get("requested"))
+    amounts, bad_amounts = _amounts(_ALLOCATED, tres.get("allocated"))
+    more_amounts, bad_requests = _amounts(_REQUESTED, tres.get("requested"))
     allocated, requested = sum_tres(amounts), sum_tres(more_amounts)
+    (kinds, bad_kinds), (more_kinds, more_bad_kinds) = tres_kinds(amounts), tres_kinds(more_amounts)
     names = ReadNames()
     partition = names.read("partition", job.get("partition"))
     job_class = JobClassKey(
@@ -114,7 +128,7 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
     return JsonJob(
         job=number,
         cluster=cluster,
-        who=AccountNames(user, text_of("account", job.get("account"), MOST_NAME)),
+        who=AccountNames(user, text_of("account", job.get("account"), LONGEST_COLUMN_NAME)),
         job_class=job_class,
         meaning=meaning,
         submit_s=seconds_of("time.submission", time.get("submission")),
@@ -124,20 +138,29 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
         elapsed_s=seconds_of("time.elapsed", time.get("elapsed"), is_needed=is_end_missing),
         allocated=allocated,
         requested=requested,
+        allocated_kinds=kinds,
+        requested_kinds=more_kinds or kinds,
         exact_billing=weights.billing_of(partition, amounts),
         has_no_allocation=isinstance(tres.get("allocated"), list) and not allocated.nodes > 0,
         limit_s=limit_of(time.get("limit")),
         n_tasks=count_tasks(inner(job, "array").get("task")),
         is_nameless=is_no_name(user),
-        ignored=(*unreadable, *names.ignored, *bad_amounts, *bad_requests),
+        original_sluid=sluid_of(job.get("original_sluid")),
+        row_sluid=sluid_of(job.get("sluid")),
+        has_wckey=is_wckey(inner(job, "wckey").get("wckey")),
+        ignored=(*unreadable, *names.ignored, *bad_amounts, *bad_requests, *_kinds_noted(bad_kinds, more_bad_kinds)),
     )
 
 
+def _kinds_noted(allocated: Sequence[str], requested: Sequence[str]) -> list[str]:
+    return [f"{place} {name}" for place, names in ((_ALLOCATED, allocated), (_REQUESTED, requested)) for name in names]
+
+
 def _user(job: dict[str, Any], cluster: str) -> str:
-    user = text_of("user", job.get("user"), MOST_NAME)
+    user = text_of("user", job.get("user"), LONGEST_COLUMN_NAME)
     association = inner(job, "association")
     if not user and association.get("cluster") == cluster:
-        user = text_of("association.user", association.get("user"), MOST_NAME)
+        user = text_of("association.user", association.get("user"), LONGEST_COLUMN_NAME)
     if not user:
         raise RejectedJob(
             "no_user", "No user is given (it may be deleted): sacct -P with the columns User,UID gives the UID."

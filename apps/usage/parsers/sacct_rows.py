@@ -16,10 +16,10 @@ import numpy as np
 
 from apps.usage.parsers.base import Rejection, excerpt
 from apps.usage.parsers.lines import MOST_LINE_BYTES
-from apps.usage.parsers.sacct_header import Columns, fits
+from apps.usage.parsers.sacct_header import NOTED, Columns, fits
 
 _UNIT = b"\x1f"  # the unit separator of ASCII
-MOST_LINES = 200  # per row
+MOST_LINES_OF_ROW = 200  # per row
 _MOST_EXTRA = 300  # additional fields per row
 _MOST_TRIES = 20
 TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB. Leave SubmitLine out of --format, or use --json."
@@ -157,7 +157,7 @@ class _Reader:
                     self.rows.note("lines_joined" if end - index > 1 else "bars_in_text")
                     return end
             is_last = end == len(self._lines)
-            is_too_much = len(text) > MOST_LINE_BYTES or end - index >= MOST_LINES or tries >= _MOST_TRIES
+            is_too_much = len(text) > MOST_LINE_BYTES or end - index >= MOST_LINES_OF_ROW or tries >= _MOST_TRIES
             if is_last and not self._at_end and not is_too_much:
                 self.rest_lines = end - index
                 return end
@@ -221,7 +221,8 @@ def picker(columns: Columns) -> Callable[[list[bytes]], Fields]:
 
 
 def align(fields: list[bytes], columns: Columns) -> Fields | None:
-    """Select the needed fields of a row with too many fields; None if the assignment is ambiguous.
+    """Select the needed fields of a row with too many fields; None if the assignment is ambiguous. One that is
+    only noted is empty then.
 
     Column i may be at field i + e, for e from 0 to the number of extra fields; e may grow only behind a free-text
     column. An e is possible if all columns before it and all after it match fields of their form.
@@ -240,9 +241,9 @@ def align(fields: list[bytes], columns: Columns) -> Fields | None:
     picked = []
     for index in columns.indices:
         texts = {fields[index + e] for e in before[index] & after[index]}
-        if len(texts) != 1:
+        if len(texts) != 1 and columns.names[index] not in NOTED:
             return None
-        picked.append(texts.pop())
+        picked.append(texts.pop() if len(texts) == 1 else b"")
     return tuple(picked)
 
 

@@ -23,9 +23,9 @@ import numpy.typing as npt
 F8 = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-MOST_PARTITIONS = 10_000
-MOST_WEIGHT = 1e15  # of either sign; sums of larger ones may not be finite, and no billing of a job is as large
-_MOST_TEXT = 4_096
+MOST_BILLING_PARTITIONS = 10_000
+MOST_BILLING_WEIGHT = 1e15  # of either sign; sums of larger ones may not be finite, and no billing of a job is as large
+_LONGEST_WEIGHTS_TEXT = 4_096
 _WEIGHT = re.compile(r"\s*([^=\s]+)\s*=\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([KMGTP]?)\s*", re.IGNORECASE)
 _UNITS = "KMGTP"
 IN_MEGABYTES = ("mem", "bb/", "gres/gpumem")
@@ -52,8 +52,8 @@ class BillingWeights:
     def __post_init__(self) -> None:
         if self.flag not in ("", MAX_TRES, MAX_TRES_GRES):
             raise ValueError(f"flag must be empty, {MAX_TRES} or {MAX_TRES_GRES}")
-        if len(self.partitions) > MOST_PARTITIONS:
-            raise ValueError(f"more than {MOST_PARTITIONS} partitions")
+        if len(self.partitions) > MOST_BILLING_PARTITIONS:
+            raise ValueError(f"more than {MOST_BILLING_PARTITIONS} partitions")
         object.__setattr__(self, "weights", {name: read_weights(text) for name, text in self.partitions.items()})
 
     @classmethod
@@ -100,10 +100,10 @@ def read_weights(text: str) -> dict[str, float]:
     A unit divides: 0.25G of memory is 0.25/1024 per MB. A unit at or below the base changes nothing.
 
     Raises:
-        ValueError: it is not such a list, or a weight is beyond MOST_WEIGHT.
+        ValueError: it is not such a list, or a weight is beyond MOST_BILLING_WEIGHT.
     """
-    if len(text) > _MOST_TEXT:
-        raise ValueError(f"longer than {_MOST_TEXT} characters")
+    if len(text) > _LONGEST_WEIGHTS_TEXT:
+        raise ValueError(f"longer than {_LONGEST_WEIGHTS_TEXT} characters")
     weights: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         match = _WEIGHT.fullmatch(part)
@@ -113,8 +113,8 @@ def read_weights(text: str) -> dict[str, float]:
         power = _UNITS.index(unit) + 1 if unit else 0
         base = _UNITS.index("M") + 1 if name.startswith(IN_MEGABYTES) else 0
         weight = float(match[2])
-        if abs(weight) > MOST_WEIGHT:
-            raise ValueError(f"{part[:40]!r} is a weight beyond {MOST_WEIGHT:g}")
+        if abs(weight) > MOST_BILLING_WEIGHT:
+            raise ValueError(f"{part[:40]!r} is a weight beyond {MOST_BILLING_WEIGHT:g}")
         if name != "billing":
             weights[name] = weight / 1024.0 ** max(0, power - base)
     return weights

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from apps.core.resource_kinds import MOST_OF_KIND, Kinds, gpus_of
 from apps.usage.parsers.base import (
     F8,
     FINISHED,
@@ -30,16 +31,18 @@ from apps.usage.parsers.base import (
     RecordBatch,
 )
 from apps.usage.parsers.field_values import VALUES_IGNORED
+from apps.usage.parsers.sluids import NO_SLUID, of_jobs
 from apps.usage.parsers.slurm_billing import fits_recorded
 from apps.usage.parsers.slurm_parts import begin_of_rows, first_starts, follow_parts
 from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING
 from apps.usage.parsers.slurm_values import Problems, Times
 
 CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # column indices of `requested` and `allocated`
-_MOST = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])
+_MOST_AMOUNTS = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])
 _NEEDLESS = {GPUS: "gpus", MEM_MB: "mem_mb", NODES: "nodes", BILLING: "billing"}  # with their names in notes
 
 _Noted = dict[str, Flags]  # what is noted of which rows; rejected ones are left out when they are counted
+_MOST_STARTS_OF_JOB = 1000
 
 
 @dataclass(slots=True)
@@ -60,13 +63,18 @@ class Jobs:
     elapsed_us: I8
     requested: F8  # (n, 5): CPUS, GPUS, MEM_MB, NODES, BILLING
     allocated: F8
+    requested_kind: I8  # index into `kinds`
+    allocated_kind: I8
     exact_billing: F8  # by TRESBillingWeights; NaN without weights for the partition
     has_no_allocation: Flags  # reported without an allocation
     requested_s: F8
     n_tasks: I8  # of a pending array
     people: list[AccountNames]
     job_classes: list[JobClassKey]
+    kinds: list[Kinds]  # the first is none
     is_nameless: Flags  # the user's name is a number or nobody
+    original_sluid: I8  # shared by all rows of a job, until it is requeued; 0 if it isn't reported
+    row_sluid: I8
     are_live: bool  # listed by the controller, which looks names up; accounting stores those of jobs that ended
 
 
@@ -83,6 +91,10 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
     submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, key_us)
     _check_times(submit_us, start_us, end_us, problems)
     amounts = _amounts(jobs, state, problems, noted)
+    kind, kinds = _kinds(jobs, state)
+    # Also where their number is ignored, GPUs are no fewer than those of their kinds.
+    amounts[:, GPUS] = np.maximum(amounts[:, GPUS], np.array([gpus_of(each) for each in kinds])[kind])
+    sluid = of_jobs(jobs.original_sluid, jobs.row_sluid, jobs.meaning == PART, submit_us, given_start_us)
     good = np.setdiff1d(np.arange(len(jobs.line)), np.fromiter(problems, np.int64, len(problems)))
     n = len(good)
     for name, flags in noted.items():
@@ -112,6 +124,9 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
         people=jobs.people,
         job_classes=jobs.job_classes,
         is_nameless=(jobs.is_nameless & (jobs.are_live | (state <= RUNNING)))[good],
+        kind=kind[good],
+        kinds=kinds,
+        sluid=sluid[good],
     )
 
 
@@ -219,15 +234,28 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, noted: _Noted) -> F8:
         )
     amounts = np.nan_to_num(amounts)
     many = (state == PENDING) & (jobs.n_tasks > 1)
-    amounts[many] = np.minimum(amounts[many] * jobs.n_tasks[many, None], _MOST)
+    amounts[many] = np.minimum(amounts[many] * jobs.n_tasks[many, None], _MOST_AMOUNTS)
     _note(noted, "arrays_waiting", many)
-    is_too_much = ~(amounts <= _MOST)
+    is_too_much = ~(amounts <= _MOST_AMOUNTS)
     for row in np.flatnonzero(is_too_much[:, CPUS]).tolist():
         why = f"More than {MOST_RATE:.0f} processors are not plausible: check AllocTRES."
         problems.setdefault(row, ("absurd_number", why))
     for column, name in _NEEDLESS.items():
         noted[f"{VALUES_IGNORED} {name}"] = is_too_much[:, column]
     return np.where(is_too_much, 0.0, amounts)
+
+
+def _kinds(jobs: Jobs, state: I8) -> tuple[I8, list[Kinds]]:
+    """Allocated kinds of jobs that ran, and requested ones of pending jobs (for a pending array, of all its tasks)."""
+    ran = (state == RUNNING) | (state == FINISHED)
+    kind = np.where(ran, jobs.allocated_kind, np.where(state == PENDING, jobs.requested_kind, 0))
+    many = np.flatnonzero((state == PENDING) & (jobs.n_tasks > 1) & (kind > 0))
+    kinds = list(jobs.kinds)
+    for row in many.tolist():
+        times = int(jobs.n_tasks[row])
+        kinds.append(tuple((name, min(amount * times, MOST_OF_KIND)) for name, amount in kinds[kind[row]]))
+        kind[row] = len(kinds) - 1
+    return kind, kinds
 
 
 def _billing(jobs: Jobs, ran: Flags, noted: _Noted) -> F8:
@@ -254,7 +282,7 @@ class Attempts:
 
     Slurm usually gives a requeued job a new submit time, which makes its attempts different records. Attempts with the
     same submit time are numbered by start, among the rows that are read together and continuing from the last job of
-    the previous piece.
+    the previous piece. Those with a SLUID are distinguished by it where they are stored.
     """
 
     def __init__(self, last: list[object] | None = None) -> None:
@@ -263,23 +291,23 @@ class Attempts:
     def number(self, batch: RecordBatch) -> None:
         if not len(batch):
             return
-        start_us = batch.start_us
+        start_us = np.where(batch.sluid == NO_SLUID, batch.start_us, NO_TIME)
         keys = [batch.job.tolist(), batch.array_task.tolist(), batch.cluster.tolist(), batch.submit_us.tolist()]
         if len(set(keys[0])) < len(batch) or (self.last and self.last[1] == keys[0][0].decode()):
-            self._number(batch, list(zip(*keys, strict=True)))
+            self._number(batch, list(zip(*keys, strict=True)), start_us.tolist())
         job, task, cluster, submit = (column[-1] for column in keys)
         key = [cluster.decode(), job.decode(), task.decode(), submit]
         starts = self.last[4:] if self.last[:4] == key else []
         for row in range(len(batch) - 1, -1, -1):
             if (keys[0][row], keys[1][row], keys[2][row], keys[3][row]) != (job, task, cluster, submit):
                 break
-            if int(start_us[row]) not in starts and start_us[row] != NO_TIME and len(starts) < _MOST_ATTEMPTS:
+            if int(start_us[row]) not in starts and start_us[row] != NO_TIME and len(starts) < _MOST_STARTS_OF_JOB:
                 starts.append(int(start_us[row]))
         self.last = [*key, *starts]
 
-    def _number(self, batch: RecordBatch, keys: list[tuple[object, ...]]) -> None:
+    def _number(self, batch: RecordBatch, keys: list[tuple[object, ...]], all_starts: list[int]) -> None:
         starts: dict[tuple[object, ...], set[int]] = {}
-        for key, start in zip(keys, batch.start_us.tolist(), strict=True):
+        for key, start in zip(keys, all_starts, strict=True):
             if start != NO_TIME:
                 starts.setdefault(key, set()).add(start)
         cluster, job, task, submit = [*self.last[:4], *[""] * 4][:4]
@@ -292,11 +320,8 @@ class Attempts:
             for rank, start in enumerate(_in_order(carried if key == carried_key else [], known))
         }
         if ranks:
-            restarts = [ranks.get((key, start), 0) for key, start in zip(keys, batch.start_us.tolist(), strict=True)]
+            restarts = [ranks.get((key, start), 0) for key, start in zip(keys, all_starts, strict=True)]
             batch.restart = np.asarray(restarts, np.int64)
-
-
-_MOST_ATTEMPTS = 1000
 
 
 def _in_order(carried: list[int], known: set[int]) -> list[int]:

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 
 from apps.core.errors import Invalid, Unavailable
+from apps.core.resource_kinds import KindColumn, Kinds
 from apps.usage.parsers.base import (
     NO_TIME,
     AccountNames,
@@ -27,7 +28,7 @@ from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.sacct_columns import MOST_JOB, distinct, name_of
 from apps.usage.parsers.slurm_jobs import Attempts, Jobs, to_records
 from apps.usage.parsers.slurm_states import BY_TIMES, NEVER_RAN, RUNNING_NOW, WAITING
-from apps.usage.parsers.slurm_values import Problems, Tres, epochs, is_no_value, number_of
+from apps.usage.parsers.slurm_values import WCKEYS, Problems, Tres, epochs, is_no_value, number_of
 
 _PIECE_JOBS = 5000
 _PIECE_BYTES = 16 * 1024**2
@@ -56,11 +57,16 @@ class JsonJob(NamedTuple):
     elapsed_s: float | None
     allocated: Tres
     requested: Tres
+    allocated_kinds: Kinds
+    requested_kinds: Kinds
     exact_billing: float
     has_no_allocation: bool
     limit_s: float | None
     n_tasks: int
     is_nameless: bool
+    original_sluid: int
+    row_sluid: int
+    has_wckey: bool
     ignored: tuple[str, ...]  # names of values that usage doesn't need, and that can't be read
 
 
@@ -73,13 +79,13 @@ class RejectedJob(Exception):
         self.message = message
 
 
+ReadJob = Callable[[dict[str, Any]], JsonJob]
+
+
 def has_job_list(head: bytes) -> bool:
     """Whether a file starts like a JSON object with a list of jobs or errors of Slurm."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return start.startswith(b"{") and bool(_JOBS_OR_ERRORS.search(head))
-
-
-ReadJob = Callable[[dict[str, Any]], JsonJob]
 
 
 def read_document(
@@ -200,11 +206,15 @@ def _as_jobs(
     n_unknown = sum(job.meaning is None for job in jobs)
     if n_unknown:
         notes["state_unknown"] = n_unknown
+    n_keyed = sum(job.has_wckey for job in jobs)
+    if n_keyed:
+        notes[WCKEYS] = n_keyed
     for job in jobs:
         for name in job.ignored:
             note_ignored(notes, name)
     elapsed = [NO_TIME if job.elapsed_s is None else int(min(job.elapsed_s, 1e11) * 1_000_000) for job in jobs]
     limits = [job.limit_s if job.limit_s else math.nan for job in jobs]
+    kinds = KindColumn()
     return Jobs(
         line=np.asarray(numbers, np.int64),
         job=text_column([job.job for job in jobs]),
@@ -220,13 +230,18 @@ def _as_jobs(
         elapsed_us=np.asarray(elapsed, np.int64),
         requested=np.array([job.requested for job in jobs], np.float64).reshape(-1, len(Tres())),
         allocated=np.array([job.allocated for job in jobs], np.float64).reshape(-1, len(Tres())),
+        requested_kind=np.array([kinds.place_of(job.requested_kinds) for job in jobs], np.int64),
+        allocated_kind=np.array([kinds.place_of(job.allocated_kinds) for job in jobs], np.int64),
         exact_billing=np.array([job.exact_billing for job in jobs], np.float64),
         has_no_allocation=np.asarray([job.has_no_allocation for job in jobs], np.bool_),
         requested_s=np.asarray(limits, np.float64),
         n_tasks=np.asarray([job.n_tasks for job in jobs], np.int64),
         people=people,
         job_classes=job_classes,
+        kinds=kinds.distinct,
         is_nameless=np.asarray([job.is_nameless for job in jobs], np.bool_),
+        original_sluid=np.asarray([job.original_sluid for job in jobs], np.int64),
+        row_sluid=np.asarray([job.row_sluid for job in jobs], np.int64),
         are_live=are_live,
     )
 

@@ -13,13 +13,16 @@ from typing import Any, BinaryIO
 
 from django.utils.translation import gettext_noop
 
+from apps.core.resource_kinds import NO_KINDS, Kinds
 from apps.usage.parsers.base import AccountNames, FieldNote, JobClassKey, Parsed, Reading
-from apps.usage.parsers.sacct_columns import MOST_NAME
+from apps.usage.parsers.sacct_columns import LONGEST_COLUMN_NAME
+from apps.usage.parsers.sluids import NO_SLUID, sluid_of
 from apps.usage.parsers.slurm_json import (
     JsonJob,
     ReadNames,
     RejectedJob,
     has_job_list,
+    inner,
     is_unreadable,
     job_of,
     limit_of,
@@ -30,7 +33,7 @@ from apps.usage.parsers.slurm_json import (
     times_needed,
 )
 from apps.usage.parsers.slurm_states import listed_meaning
-from apps.usage.parsers.slurm_values import Tres, count_tasks, is_no_name, number_of, read_tres
+from apps.usage.parsers.slurm_values import Tres, count_tasks, is_no_name, is_wckey, number_of, read_tres
 
 _LISTED = re.compile(rb'"job_state"\s*:|"openapi\\?/v\d|"openapi\\?/slurmctld"|["/]squeue"|"last_backfill"\s*:')
 _ACCOUNTED = re.compile(rb'"submission"\s*:')
@@ -65,6 +68,7 @@ class SlurmQueue:
             gettext_noop("cpus, gpus, mem_mb, nodes, billing"),
         ),
         FieldNote("time_limit", gettext_noop("requested_s")),
+        FieldNote("step_id.sluid", gettext_noop("distinguishes jobs with the same number and submission")),
     )
     needs_zone = False
     is_listing = True
@@ -95,8 +99,8 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         limit_s = None if limit_s is None else max(limit_s - (resized_s - start_s), 0.0)
         submit_s = start_s = resized_s
     cpus, nodes = (number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
-    allocated, bad_amounts = _tres("tres_alloc_str", job, is_needed=needed.start and math.isnan(cpus))
-    requested, bad_requests = _tres("tres_req_str", job, is_needed=False)
+    allocated, kinds, bad_amounts = _tres("tres_alloc_str", job, is_needed=needed.start and math.isnan(cpus))
+    requested, more_kinds, bad_requests = _tres("tres_req_str", job, is_needed=False)
     has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
     names = ReadNames()
     job_class = JobClassKey(
@@ -111,7 +115,7 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
     return JsonJob(
         job=number,
         cluster=text_of("cluster", job.get("cluster")),
-        who=AccountNames(user, text_of("account", job.get("account"), MOST_NAME)),
+        who=AccountNames(user, text_of("account", job.get("account"), LONGEST_COLUMN_NAME)),
         job_class=job_class,
         meaning=meaning,
         submit_s=submit_s,
@@ -121,11 +125,16 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         elapsed_s=None,
         allocated=allocated._replace(cpus=cpus) if math.isnan(allocated.cpus) else allocated,
         requested=_filled(requested, cpus, nodes),
+        allocated_kinds=kinds,
+        requested_kinds=more_kinds or kinds,
         exact_billing=number_or_nan(job.get("billable_tres")),
         has_no_allocation=has_no_allocation,
         limit_s=limit_s,
         n_tasks=count_tasks(job.get("array_task_string")),
         is_nameless=is_no_name(user, uid),
+        original_sluid=sluid_of(inner(job, "step_id").get("sluid")),
+        row_sluid=NO_SLUID,
+        has_wckey=is_wckey(job.get("wckey")),
         ignored=(
             *(name for name in not_needed if is_unreadable(job.get(name))),
             *names.ignored,
@@ -137,7 +146,7 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
 
 def _user(job: dict[str, Any]) -> tuple[str, str]:
     """The user's name, else the number as text; and the number."""
-    user = text_of("user_name", job.get("user_name"), MOST_NAME)
+    user = text_of("user_name", job.get("user_name"), LONGEST_COLUMN_NAME)
     number = number_of(job.get("user_id"))
     uid = "" if number is None else str(int(number))
     if not user and not uid:
@@ -145,16 +154,16 @@ def _user(job: dict[str, Any]) -> tuple[str, str]:
     return user or uid, uid
 
 
-def _tres(name: str, job: dict[str, Any], *, is_needed: bool) -> tuple[Tres, list[str]]:
-    """Amounts of a list, and the names of those that can't be read."""
+def _tres(name: str, job: dict[str, Any], *, is_needed: bool) -> tuple[Tres, Kinds, list[str]]:
+    """Amounts of a list, those by kind, and the names of those that can't be read."""
     text = job.get(name)
     try:
-        amounts, unreadable = read_tres(text) if isinstance(text, str) else (Tres(), ())
+        amounts, kinds, unreadable = read_tres(text) if isinstance(text, str) else (Tres(), NO_KINDS, ())
     except ValueError as error:
         if not is_needed:
-            return Tres(), [name]
+            return Tres(), NO_KINDS, [name]
         raise RejectedJob("bad_tres", f"{name} is not a list like cpu=2,mem=4000M,node=1.") from error
-    return amounts, [f"{name} {part}" for part in unreadable]
+    return amounts, kinds, [f"{name} {part}" for part in unreadable]
 
 
 def _filled(tres: Tres, cpus: float, nodes: float) -> Tres:

@@ -14,16 +14,41 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from apps.usage.parsers.base import FIRST_US, I8, LAST_US, NO_TIME, Flags, excerpt
+from apps.core.local_time import add_leap_second, instant_of, split_leap_second
+from apps.core.resource_kinds import Kinds, make_kinds
+from apps.usage.parsers.base import FIRST_US, I8, LAST_US, NO_TIME, Flags, excerpt, narrow_column
 from apps.usage.parsers.slurm_billing import IN_MEGABYTES
 
 NOWHEN = frozenset((b"", b"0", b"None", b"Unknown", b"None assigned", b"N/A", b"NONE"))
+_LONGEST_TIME = 19  # bytes of those that are read together
 _QUARTER_S = 900  # offsets change at quarter hours
 _DIGITS = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
 _MARKS = ([4, 7, 10, 13, 16], np.frombuffer(b"--T::", np.uint8)[:, None])
 _DAY_S = 86400
 
 Problems = dict[int, tuple[str, str]]  # row → code and message of its first problem
+
+_DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,2})(?:\.\d{1,6})?")
+_AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([KMGTPE]?)")
+_SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # exponents of 1024; Slurm prints none over P
+_NO_LIMIT = frozenset(("", "UNLIMITED", "Partition_Limit", "INVALID", "Invalid", "None", "Unknown"))
+_MOST_TASK_TEXT = 64 * 1024
+_MOST_TASKS = 10_000_000  # Slurm allows 4 million in an array
+_BITS = re.compile(r"0x[0-9A-Fa-f]{1,65000}")
+_TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?")
+_NO_VALUES = frozenset((0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF))  # unset and infinite
+_LEAST_NO_VALUE = 1.8e19  # the 64-bit ones as floating point
+_NO_AMOUNTS = frozenset(map(str, _NO_VALUES))  # as Slurm writes energy that nothing measured
+_COUNTED = frozenset(("cpu", "mem", "node", "billing", "gres/gpu"))
+_TYPED_GPU = "gres/gpu:"
+WCKEYS = "wckeys"  # of notes: jobs that name one
+_NO_KINDS = frozenset(("vmem", "pages", "gres/gpumem", "gres/gpuutil"))  # measured while a job runs, not allocated
+_MEASURED = ("fs/", "ic/")
+
+
+def is_wckey(value: Any) -> bool:
+    """Whether a job's wckey names one: `*` before it marks the user's default, and alone is none."""
+    return isinstance(value, str) and bool(value.strip().removeprefix("*"))
 
 
 class Times(NamedTuple):
@@ -50,7 +75,7 @@ def epochs(seconds: Sequence[float | None]) -> Times:
 def read_times(name: str, texts: Sequence[bytes], zone: ZoneInfo | None, problems: Problems) -> Times:
     """Parse a column of times; rows with invalid times are added to `problems`."""
     n = len(texts)
-    column = np.array(texts, dtype=np.bytes_) if n else np.zeros(0, "S1")
+    column = narrow_column(texts, _LONGEST_TIME)
     times = no_times(n)
     letters = column.view(np.uint8).reshape(n, -1) if n else np.zeros((0, 1), np.uint8)
     is_local, local_s = _iso(letters)
@@ -62,7 +87,7 @@ def read_times(name: str, texts: Sequence[bytes], zone: ZoneInfo | None, problem
     times.first_us[is_epoch] = times.second_us[is_epoch] = column[is_epoch].astype(np.int64) * 1_000_000
     for row in np.flatnonzero(~is_epoch & ~is_local).tolist():
         if texts[row] not in NOWHEN:
-            _parse_offset_time(name, row, texts[row], times, problems)
+            _parse_other_time(name, row, texts[row], zone, times, problems)
     return times
 
 
@@ -137,24 +162,23 @@ def _seconds(offset: timedelta | None) -> int:
     return int(offset.total_seconds()) if offset is not None else 0
 
 
-def _parse_offset_time(name: str, row: int, text: bytes, times: Times, problems: Problems) -> None:
-    """Parse a time with an offset, or report an unknown form."""
+def _parse_other_time(
+    name: str, row: int, text: bytes, zone: ZoneInfo | None, times: Times, problems: Problems
+) -> None:
+    """Parse a time with an offset, or a leap second; report an unknown form."""
     try:
-        at = datetime.fromisoformat(text.decode("ascii"))
+        plain, leap = split_leap_second(text.decode("ascii"))
+        at = datetime.fromisoformat(plain)
         if at.tzinfo is None:
-            raise ValueError
-        since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+            if not leap or zone is None:
+                raise ValueError
+            at = instant_of(at, zone)
+        since = add_leap_second(at, leap).astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     except (ValueError, OverflowError):
         why = "looks like no time: call sacct with SLURM_TIME_FORMAT=%s, or unset that variable."
         problems.setdefault(row, ("bad_time", f"{name} is {excerpt(text)!r}, which {why}"))
         return
     times.first_us[row] = times.second_us[row] = (since.days * _DAY_S + since.seconds) * 1_000_000
-
-
-_DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,2})(?:\.\d{1,6})?")
-_AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([KMGTPE]?)")
-_SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # exponents of 1024; Slurm prints none over P
-_NO_LIMIT = frozenset(("", "UNLIMITED", "Partition_Limit", "INVALID", "Invalid", "None", "Unknown"))
 
 
 class Tres(NamedTuple):
@@ -191,24 +215,25 @@ def read_limit_s(text: str) -> float:
     return math.nan if text in _NO_LIMIT else read_duration_s(text)
 
 
-def read_tres(text: str) -> tuple[Tres, tuple[str, ...]]:
+def read_tres(text: str) -> tuple[Tres, Kinds, tuple[str, ...]]:
     """Parse `billing=2,cpu=2,gres/gpu:a100=1,mem=4000M,node=1`. Typed devices are summed if their total isn't given.
 
-    Returns the names of amounts that can't be read, too: they count as missing.
+    Returns the amounts by kind, and the names of amounts that can't be read, too: they count as missing.
 
     Raises:
         ValueError: a part is not `name=amount`, or the number of processors can't be read.
     """
     amounts, unreadable = [], []
     for name, amount in _parts(text):
-        if name in _COUNTED or name.startswith(_TYPED_GPU):
+        if name in _COUNTED or (is_kind(name) and amount not in _NO_AMOUNTS):
             try:
                 amounts.append((name, _amount(name, amount)))
             except ValueError:
                 if name == "cpu":
                     raise
                 unreadable.append(name)
-    return sum_tres(amounts), tuple(unreadable)
+    kinds, bad = tres_kinds(amounts)
+    return sum_tres(amounts), kinds, (*unreadable, *bad)
 
 
 def list_tres(text: str) -> list[tuple[str, float]]:
@@ -229,7 +254,10 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def sum_tres(pairs: Iterable[tuple[str, float]]) -> Tres:
-    """Sum amounts by name as in text (`gres/gpu`, `gres/gpu:a100`); memory in MB."""
+    """Sum amounts by name as in text (`gres/gpu`, `gres/gpu:a100`); memory in MB.
+
+    The number of GPUs is never below the sum of those by type.
+    """
     amounts: dict[str, float] = {}
     typed = math.nan
     for name, amount in pairs:
@@ -238,11 +266,23 @@ def sum_tres(pairs: Iterable[tuple[str, float]]) -> Tres:
         elif name in _COUNTED:
             amounts[name] = amount
     cpus, mem_mb, nodes, billing = (amounts.get(name, math.nan) for name in ("cpu", "mem", "node", "billing"))
-    return Tres(cpus, amounts.get("gres/gpu", typed), mem_mb, nodes, billing)
+    gpus = amounts.get("gres/gpu", typed)
+    return Tres(cpus, typed if typed > gpus else gpus, mem_mb, nodes, billing)
+
+
+def is_kind(name: str) -> bool:
+    """Whether amounts of this name are a kind of resource, beside the columns of a record."""
+    return name not in _COUNTED and name not in _NO_KINDS and not name.startswith(_MEASURED)
+
+
+def tres_kinds(pairs: Iterable[tuple[str, float]]) -> tuple[Kinds, tuple[str, ...]]:
+    """The amounts by kind: `gres/gpu:a100` is `gpu:a100`. Numbers that mean none are left out."""
+    is_set = ((name, amount) for name, amount in pairs if is_kind(name) and amount < _LEAST_NO_VALUE)
+    return make_kinds(is_set)
 
 
 def is_counted(kind: Any) -> bool:
-    """Whether amounts of this type become a column of a record."""
+    """Whether amounts of this type become a column of a record, or a kind that is mostly allocated."""
     return kind in ("cpu", "mem", "node", "billing", "gres")
 
 
@@ -283,15 +323,6 @@ def count_tasks(text: Any) -> int:
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         n += max((last - first) // max(step, 1) + 1, 0)
     return min(max(n, 1), _MOST_TASKS)
-
-
-_MOST_TASK_TEXT = 64 * 1024
-_MOST_TASKS = 10_000_000  # Slurm allows 4 million in an array
-_BITS = re.compile(r"0x[0-9A-Fa-f]{1,65000}")
-_TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?")
-_NO_VALUES = frozenset((0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF))  # unset and infinite
-_COUNTED = frozenset(("cpu", "mem", "node", "billing", "gres/gpu"))
-_TYPED_GPU = "gres/gpu:"
 
 
 def read_amount(text: str, *, base: str = "") -> float:

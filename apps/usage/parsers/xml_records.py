@@ -1,11 +1,12 @@
-"""Parse XML of any length record by record in bounded memory; document types and entities are rejected."""
+"""Parse XML of any length record by record in bounded memory; entities, and document types but the one that a format
+writes itself, are rejected."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 from xml.parsers import expat
 
 from apps.core.errors import Invalid
@@ -13,9 +14,9 @@ from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, e
 from apps.usage.parsers.field_values import BadRecord
 from apps.usage.parsers.lines import Notes
 
-MOST_DEPTH = 32
+MOST_XML_DEPTH = 32
 MOST_ELEMENTS = 2_000  # per record
-MOST_TEXT = 64 * 1024  # per record, and per piece of markup
+LONGEST_XML_TEXT = 64 * 1024  # per record, and per piece of markup
 _READ = 64 * 1024
 _PIECE_RECORDS = 5_000
 
@@ -46,11 +47,30 @@ class Node:
         return [child for child in self.children if child.name == name]
 
 
-TakeRecord = Callable[[Node, Notes], RecordRow | None]
+TakeRecord = Callable[[Node, Notes], RecordRow | Sequence[RecordRow] | None]
+
+
+class XmlLimits(NamedTuple):
+    """elements, characters: of a record. doctype: the outermost element of which a document type may be declared, by
+    name and address alone; nothing is fetched.
+    """
+
+    elements: int = MOST_ELEMENTS
+    characters: int = LONGEST_XML_TEXT
+    doctype: str = ""
+
+
+USUAL_XML = XmlLimits()
 
 
 def parse_xml(
-    stream: BinaryIO, names: frozenset[str], take: TakeRecord, resume: Mapping[str, Any] | None, *, listing: str = ""
+    stream: BinaryIO,
+    names: frozenset[str],
+    take: TakeRecord,
+    resume: Mapping[str, Any] | None,
+    *,
+    listing: str = "",
+    limits: XmlLimits = USUAL_XML,
 ) -> Iterator[Parsed]:
     """Parse a document whose records are the elements `names`, in pieces.
 
@@ -64,8 +84,8 @@ def parse_xml(
         incomplete one.
     """
     n_done = int((resume or {}).get("records", 0))
-    piece = _Piece(n_done)
-    reader = _Reader(names, listing)
+    piece = _Piece(n_done, limits=limits)
+    reader = _Reader(names, listing, limits)
     for at, record in _records(stream, reader):
         if listing and isinstance(record, BadRecord):
             gone = "An incomplete listing doesn't show which jobs are gone: ask again."
@@ -75,14 +95,14 @@ def parse_xml(
         piece.add(record, take)
         if piece.n_records >= _PIECE_RECORDS:
             yield piece.parsed()
-            piece = _Piece(n_done, piece.number, at)
+            piece = _Piece(n_done, piece.number, at, limits)
     if piece.n_records or piece.rejections:
         yield piece.parsed()
 
 
 class _Piece:
-    def __init__(self, n_done: int, number: int = 0, offset: int = 0) -> None:
-        self._n_done = n_done
+    def __init__(self, n_done: int, number: int = 0, offset: int = 0, limits: XmlLimits = USUAL_XML) -> None:
+        self._n_done, self._limits = n_done, limits
         self.number = number  # of the last record, from 1
         self.offset = offset
         self.n_records = 0
@@ -100,15 +120,16 @@ class _Piece:
             if isinstance(record, BadRecord):
                 raise record
             if record.is_too_large:
-                raise BadRecord("too_large", f"It has over {MOST_ELEMENTS} elements or {MOST_TEXT // 1024} KB of text.")
-            row = take(record, self._notes)
+                n_elements, n_characters = self._limits.elements, self._limits.characters
+                raise BadRecord("too_large", f"It has over {n_elements} elements or {n_characters // 1024} KB of text.")
+            made = take(record, self._notes)
         except BadRecord as bad:
             prefix = f"Line {record.line}: " if record.line else ""
             self.rejections.append(Rejection(self.number, bad.code, prefix + bad.message))
         else:
-            if row is not None:
-                self._rows.append(row)
-                self._numbers.append(self.number)
+            rows = [made] if isinstance(made, RecordRow) else made or ()
+            self._rows += rows
+            self._numbers += [self.number] * len(rows)
 
     def parsed(self) -> Parsed:
         batch = RecordBatch.from_rows(self._rows, self._numbers)
@@ -129,14 +150,14 @@ def _records(stream: BinaryIO, reader: _Reader) -> Iterator[tuple[int, Node | Ba
 class _Reader:
     """Event handlers for one document; `found` collects its records."""
 
-    def __init__(self, names: frozenset[str], root: str = "") -> None:
-        self._names = names
+    def __init__(self, names: frozenset[str], root: str = "", limits: XmlLimits = USUAL_XML) -> None:
+        self._names, self._limits = names, limits
         self._root = root  # required outermost element; any if empty
         self._found: list[Node | BadRecord] = []
         self._open: list[Node] = []  # open elements, from the record inwards
         self._depth = self._n_elements = self._n_text = self._n_fed = 0
         self._parser = expat.ParserCreate()
-        self._parser.StartDoctypeDeclHandler = self._doctype
+        self._parser.StartDoctypeDeclHandler = self._begin_doctype
         self._parser.EntityDeclHandler = self._doctype
         self._parser.ExternalEntityRefHandler = self._doctype
         self._parser.StartElementHandler = self._start
@@ -164,13 +185,17 @@ class _Reader:
             message = f"Its encoding can't be read ({error}): send it as UTF-8."
             self._found.append(BadRecord("bad_encoding", message, self._parser.CurrentLineNumber))
             return True
-        if data and self._n_fed - self._parser.CurrentByteIndex > MOST_TEXT + 2 * _READ:
+        if data and self._n_fed - self._parser.CurrentByteIndex > LONGEST_XML_TEXT + 2 * _READ:
             raise Invalid(
-                f"Line {self._parser.CurrentLineNumber} contains a piece of markup of over {MOST_TEXT // 1024} KB: "
-                "this is not a list of job records.",
+                f"Line {self._parser.CurrentLineNumber} contains a piece of markup of over {LONGEST_XML_TEXT // 1024}"
+                " KB: this is not a list of job records.",
                 code="markup_too_long",
             )
         return False
+
+    def _begin_doctype(self, name: str, _system: object, _public: object, has_own_part: int) -> None:
+        if has_own_part or not self._limits.doctype or name != self._limits.doctype:
+            self._doctype()
 
     def _doctype(self, *_: object) -> int:
         raise Invalid(
@@ -181,9 +206,9 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
-        if self._depth > MOST_DEPTH:
+        if self._depth > MOST_XML_DEPTH:
             line = self._parser.CurrentLineNumber
-            raise Invalid(f"Line {line}: elements are nested over {MOST_DEPTH} deep.", code="nested_too_deep")
+            raise Invalid(f"Line {line}: elements are nested over {MOST_XML_DEPTH} deep.", code="nested_too_deep")
         local_name = _local(name)
         if self._depth == 1 and self._root not in ("", local_name):
             message = f"The document is <{excerpt(local_name)}>, not <{self._root}>: it lists no jobs."
@@ -217,7 +242,7 @@ class _Reader:
             self._open[-1].text += text
 
     def _is_full(self) -> bool:
-        return self._n_elements > MOST_ELEMENTS or self._n_text > MOST_TEXT
+        return self._n_elements > self._limits.elements or self._n_text > self._limits.characters
 
 
 @lru_cache(maxsize=256)  # the same names occur in each record

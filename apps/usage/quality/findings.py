@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Annotated
@@ -22,7 +22,62 @@ from apps.usage.records.versions import VANISHED
 from apps.usage.timeliness import LATE_INTERVALS, interval_s
 
 COUNTED = ("new", "duplicate", "corrected", "late", "too_late", "rejected", "ahead")
-MOST_LISTED = 1_000
+MOST_LISTED_FINDINGS = 1_000
+_CHANGED = f"""
+WITH changed AS (
+    SELECT old.id, source.slug, source.name,
+        old.job || CASE WHEN old.array_task = '' THEN '' ELSE '_' || old.array_task END AS job,
+        concat_ws('/', NULLIF(account.group_name, ''), COALESCE(NULLIF(account.user_name, ''), account.dn)) AS account,
+        old.end_at, old.replaced_at,
+        EXTRACT(epoch FROM old.end_at - old.start_at) * COALESCE(old.cpus, 1) AS before,
+        CASE WHEN now.state = {FINISHED}
+            THEN EXTRACT(epoch FROM now.end_at - now.start_at) * COALESCE(now.cpus, 1) ELSE 0 END AS after
+    FROM usage_replacedrecord AS old
+    JOIN usage_source AS source ON source.id = old.source_id
+    JOIN accounts_account AS account ON account.id = old.account_id
+    JOIN usage_record AS now ON now.source_id = old.source_id AND now.job_number = old.job_number
+        AND now.key_hash = old.key_hash AND now.cluster = old.cluster AND now.job = old.job
+        AND now.array_task = old.array_task AND now.submit_at = old.submit_at
+        AND COALESCE(now.restart, 0) = COALESCE(old.restart, 0)
+    WHERE old.state = {FINISHED} AND old.replaced_at >= %(since)s AND source.archived_at IS NULL)
+"""  # noqa: S608 - constants only
+_LIST_CHANGED = f"""{_CHANGED}
+SELECT slug, name, job, account, end_at, replaced_at, before::float8, after::float8, id FROM changed
+WHERE (%(after)s = 0 OR id < %(after)s) ORDER BY id DESC LIMIT %(limit)s
+"""  # noqa: S608 - constants only
+_COUNT_CHANGED = f"{_CHANGED} SELECT slug, count(*), sum(after - before)::float8 FROM changed GROUP BY slug"  # noqa: S608 - constants only
+
+_COUNT_VANISHED = f"""
+SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source ON source.id = record.source_id
+WHERE record.note = '{VANISHED}' AND record.state = {FINISHED} AND record.end_at >= %s AND source.archived_at IS NULL
+GROUP BY source.slug
+"""  # noqa: S608 - constants only
+
+_COUNT_OVERRUN = f"""
+SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source ON source.id = record.source_id
+WHERE {OVERRUN} AND {KNOWN_UNTIL} < %s AND source.kind <> 'peer' AND source.archived_at IS NULL
+GROUP BY source.slug
+"""  # noqa: S608 - constants only
+
+
+# Records with a kind, from the newest on: few kinds are asked for, and most of them have one.
+_OF_KIND = """
+SELECT source.slug, wanted.name, of_kind.n, of_kind.job FROM unnest(%s::text[]) AS wanted(name)
+CROSS JOIN usage_source AS source
+CROSS JOIN LATERAL (
+    SELECT count(*) AS n, max(job) AS job FROM usage_record AS record
+    WHERE record.source_id = source.id AND record.submit_at >= %s AND record.kinds ? wanted.name) AS of_kind
+WHERE of_kind.n > 0 AND source.archived_at IS NULL ORDER BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobsOfKind:
+    """Jobs of a source that hold a kind of resource. job: one of them; "" unless the actor may read all usage."""
+
+    kind: str
+    n: int
+    job: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +130,8 @@ class DataIssues:
     changed, too_late: number, and core-seconds (for changes, the sum of differences). The core-seconds are None unless
     the actor may read all usage, because they often belong to one person. n_unreported: vanished jobs whose accounting
     is overdue. n_no_processors: jobs that ran without processors and GPUs. n_overrun: jobs that are recorded as
-    running beyond the time that they may run. n_unclear: jobs of which lines of the log are missing.
+    running beyond the time that they may run. n_unclear: jobs of which lines of the log are missing. of_kinds: jobs of
+    the kinds that were asked for.
     """
 
     received: Received
@@ -88,13 +144,20 @@ class DataIssues:
     n_no_processors: int = 0
     n_overrun: int = 0
     n_unclear: int = 0
+    of_kinds: tuple[JobsOfKind, ...] = ()
 
 
 def list_data_issues(
-    *, sources: Sequence[Source], span: timedelta, at: datetime, zone: ZoneInfo, actor: Actor
+    *,
+    sources: Sequence[Source],
+    span: timedelta,
+    at: datetime,
+    zone: ZoneInfo,
+    actor: Actor,
+    kinds: Collection[str] = (),
 ) -> dict[str, DataIssues]:
     """Data issues by source slug over the last `span` before `at`. Visible to every signed-in person; without
-    accounts.
+    accounts. kinds: of resources whose jobs are counted, too.
     """
     since_at = at - span
     received = count_received(from_on=since_at.date(), to_on=at.date(), actor=actor)
@@ -106,6 +169,7 @@ def list_data_issues(
     idle = count_without_processors(since_at=since_at, actor=actor)
     beyond = count_overrun(at=at, actor=actor)
     unclear = count_unclear(since_at=since_at, actor=actor)
+    of_kinds = count_of_kinds(kinds, since_at=since_at, actor=actor) if kinds else {}
     return {
         source.slug: DataIssues(
             received=received.get(source.pk, Received()),
@@ -118,6 +182,7 @@ def list_data_issues(
             n_no_processors=idle.get(source.slug, 0),
             n_overrun=beyond.get(source.slug, 0),
             n_unclear=unclear.get(source.slug, 0),
+            of_kinds=tuple(of_kinds.get(source.slug, ())),
         )
         for source in sources
     }
@@ -156,36 +221,12 @@ def list_reasons(*, since_at: datetime, actor: Actor) -> list[Reason]:
     ]
 
 
-_CHANGED = f"""
-WITH changed AS (
-    SELECT old.id, source.slug, source.name,
-        old.job || CASE WHEN old.array_task = '' THEN '' ELSE '_' || old.array_task END AS job,
-        concat_ws('/', NULLIF(account.group_name, ''), COALESCE(NULLIF(account.user_name, ''), account.dn)) AS account,
-        old.end_at, old.replaced_at,
-        EXTRACT(epoch FROM old.end_at - old.start_at) * old.cpus AS before,
-        CASE WHEN now.state = {FINISHED}
-            THEN EXTRACT(epoch FROM now.end_at - now.start_at) * now.cpus ELSE 0 END AS after
-    FROM usage_replacedrecord AS old
-    JOIN usage_source AS source ON source.id = old.source_id
-    JOIN accounts_account AS account ON account.id = old.account_id
-    JOIN usage_record AS now ON now.source_id = old.source_id AND now.job_number = old.job_number
-        AND now.key_hash = old.key_hash AND now.cluster = old.cluster AND now.job = old.job
-        AND now.array_task = old.array_task AND now.submit_at = old.submit_at AND now.restart = old.restart
-    WHERE old.state = {FINISHED} AND old.replaced_at >= %(since)s AND source.archived_at IS NULL)
-"""  # noqa: S608 - constants only
-_LIST_CHANGED = f"""{_CHANGED}
-SELECT slug, name, job, account, end_at, replaced_at, before::float8, after::float8, id FROM changed
-WHERE (%(after)s = 0 OR id < %(after)s) ORDER BY id DESC LIMIT %(limit)s
-"""  # noqa: S608 - constants only
-_COUNT_CHANGED = f"{_CHANGED} SELECT slug, count(*), sum(after - before)::float8 FROM changed GROUP BY slug"  # noqa: S608 - constants only
-
-
 def list_changed(*, since_at: datetime, after: int = 0, limit: int, actor: Actor) -> list[Changed]:
     """Jobs that changed after they had ended, newest change first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
     with connection.cursor() as cursor:
-        cursor.execute(_LIST_CHANGED, {"since": since_at, "after": after, "limit": min(limit, MOST_LISTED)})
+        cursor.execute(_LIST_CHANGED, {"since": since_at, "after": after, "limit": min(limit, MOST_LISTED_FINDINGS)})
         return [Changed(*row) for row in cursor.fetchall()]
 
 
@@ -216,7 +257,7 @@ def list_too_late(*, since_at: datetime, limit: int, actor: Actor) -> list[TooLa
         .select_related("source", "account")
         .order_by("-pk")
     )
-    return list(records[: min(limit, MOST_LISTED)])
+    return list(records[: min(limit, MOST_LISTED_FINDINGS)])
 
 
 def count_held(*, actor: Actor) -> dict[str, int]:
@@ -226,13 +267,6 @@ def count_held(*, actor: Actor) -> dict[str, int]:
         "held__slug"
     )
     return dict(held.annotate(n=Count("id")))
-
-
-_COUNT_VANISHED = f"""
-SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source ON source.id = record.source_id
-WHERE record.note = '{VANISHED}' AND record.state = {FINISHED} AND record.end_at >= %s AND source.archived_at IS NULL
-GROUP BY source.slug
-"""  # noqa: S608 - constants only
 
 
 def count_vanished(*, since_at: datetime, actor: Actor) -> dict[str, int]:
@@ -259,14 +293,7 @@ def list_without_processors(*, since_at: datetime, limit: int, actor: Actor) -> 
     if not may_read_all(actor):
         return []
     records = _without_processors(since_at).select_related("source", "account").order_by("-end_at", "-pk")
-    return list(records[: min(limit, MOST_LISTED)])
-
-
-_COUNT_OVERRUN = f"""
-SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source ON source.id = record.source_id
-WHERE {OVERRUN} AND {KNOWN_UNTIL} < %s AND source.kind <> 'peer' AND source.archived_at IS NULL
-GROUP BY source.slug
-"""  # noqa: S608 - constants only
+    return list(records[: min(limit, MOST_LISTED_FINDINGS)])
 
 
 def count_overrun(*, at: datetime, actor: Actor) -> dict[str, int]:
@@ -282,6 +309,18 @@ def count_unclear(*, since_at: datetime, actor: Actor) -> dict[str, int]:
     _require_active(actor)
     rows = UnclearJob.objects.filter(last_at__gte=since_at, source__archived_at=None).values_list("source__slug")
     return dict(rows.annotate(n=Count("id")))
+
+
+def count_of_kinds(kinds: Collection[str], *, since_at: datetime, actor: Actor) -> dict[str, list[JobsOfKind]]:
+    """By source slug: the jobs that hold each of these kinds of resources, and were submitted since then."""
+    _require_active(actor)
+    names_jobs = may_read_all(actor)
+    of_source: dict[str, list[JobsOfKind]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_KIND, [sorted(kinds), since_at])
+        for slug, kind, n, job in cursor.fetchall():
+            of_source.setdefault(slug, []).append(JobsOfKind(kind, n, job if names_jobs else ""))
+    return of_source
 
 
 def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:

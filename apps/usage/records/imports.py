@@ -24,6 +24,7 @@ from apps.usage.parsers.base import (
     F8,
     FINISHED,
     I8,
+    Flags,
     Parsed,
     Reading,
     RecordBatch,
@@ -36,10 +37,11 @@ from apps.usage.parsers.base import (
 from apps.usage.parsers.registry import FORMATS, parse_checked
 from apps.usage.records import uploads
 from apps.usage.records.ingest import GROWING, IMPORT, fill_defaults, ingest_batch, reject_ahead, split_off_nameless
+from apps.usage.records.job_identity import identify_jobs
 from apps.usage.records.partitions import make_partitions
 from apps.usage.records.record_keys import key_hash
-from apps.usage.records.retention import is_too_late
 from apps.usage.records.stored_runs import Name, rows_by_lines
+from apps.usage.records.too_late import is_too_late
 from apps.usage.records.versions import (
     COUNTED,
     Counts,
@@ -50,6 +52,8 @@ from apps.usage.records.versions import (
     find_stored,
 )
 
+NO_PROCESSORS = "no_processors"  # key of a note, besides those of parsers
+
 
 class DryRun:
     """Counts what an import would do, batch by batch, remembering the versions that earlier batches would have
@@ -59,7 +63,7 @@ class DryRun:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._lines: dict[Name, list[RunEvent]] = {}  # of jobs whose lines make their records together
-        self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8, F8]] = []
+        self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8, F8, Flags, I8, I8]] = []
 
     def classify(self, batch: RecordBatch, at: datetime) -> Counts:
         if not len(batch) and not batch.events:
@@ -76,7 +80,7 @@ class DryRun:
         return counts
 
     def _classify(self, batch: RecordBatch, counts: Counts) -> None:
-        stored = self._stored(batch, key_hash(batch))
+        batch, stored = identify_jobs(batch, self._stored(batch), self._stored)
         sealed_at = self._source.sealed_before_at
         if sealed_at is not None:
             late = is_too_late(batch, stored, microseconds(sealed_at))
@@ -92,10 +96,10 @@ class DryRun:
         for who, amount in enumerate(np.bincount(batch.who[finished], core_s, minlength=len(batch.people)).tolist()):
             counts.core_s_of[batch.people[who]] = counts.core_s_of.get(batch.people[who], 0.0) + amount
 
-    def _stored(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> StoredVersions:
+    def _stored(self, batch: RecordBatch) -> StoredVersions:
         """Versions stored in the table, overridden by those that this dry run would have stored."""
-        stored = find_stored(self._source.pk, batch)
-        for seen_hash, revision, end_us, state, billing in self._seen:
+        stored, hashes = find_stored(self._source.pk, batch), key_hash(batch)
+        for seen_hash, revision, end_us, state, billing, has_kinds, sluid, start_us in self._seen:
             index = np.minimum(np.searchsorted(seen_hash, hashes), len(seen_hash) - 1)
             known = seen_hash[index] == hashes
             stored.id[known] = -1
@@ -103,6 +107,8 @@ class DryRun:
             stored.end_us[known] = end_us[index[known]]
             stored.state[known] = state[index[known]]
             stored.billing[known] = billing[index[known]]
+            stored.has_kinds[known] = has_kinds[index[known]]
+            stored.sluid[known], stored.start_us[known] = sluid[index[known]], start_us[index[known]]
         return stored
 
     def _remember(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], winners: I8) -> None:
@@ -110,7 +116,9 @@ class DryRun:
             return
         winners = winners[np.argsort(hashes[winners])]
         end_us = comparable_end(batch.end_us, batch.state)
-        seen = (batch.revision[winners], end_us[winners], batch.state[winners], batch.billing[winners])
+        version = (batch.revision[winners], end_us[winners], batch.state[winners])
+        more = (batch.sluid[winners], batch.start_us[winners])
+        seen = (*version, batch.billing[winners], batch.kind[winners] > 0, *more)
         self._seen.append((hashes[winners], *seen))
 
 
@@ -262,9 +270,6 @@ def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at:
             rejections += new_rejections[: MOST_REJECTED_KEPT - len(rejections)]
             tally.add(counts, parsed, _accepted(parsed.batch, source, at))
     return Preview(tally.result(), rejections)
-
-
-NO_PROCESSORS = "no_processors"  # key of a note, besides those of parsers
 
 
 class ImportTotals:

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
 from django.db import connection
 
-from apps.accounts.account_ids import AccountKey, ids_and_new, known_account_ids
+from apps.accounts.account_ids import ids_and_new, known_account_ids
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.partition_accounts import load_partition_accounts
 from apps.core.postgresql import join_transaction
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
-from apps.usage import buckets, changed_hours
+from apps.usage import bucket_deltas, buckets, changed_hours
 from apps.usage.authority import require_open
+from apps.usage.distinct import distinct_values, number_distinct
+from apps.usage.kinds import TOO_MANY, with_known_kinds
 from apps.usage.models import JobClass, Source
 from apps.usage.parsers.base import (
     FINISHED,
@@ -37,7 +41,8 @@ from apps.usage.parsers.base import (
     microseconds,
 )
 from apps.usage.pgbinary import cursor as binary_cursor
-from apps.usage.records import overlaps, retention
+from apps.usage.records import overlaps, too_late
+from apps.usage.records.job_identity import Identified, identify_jobs
 from apps.usage.records.record_keys import OF_KEYS, key_parameters
 from apps.usage.records.record_rows import copy_records, finished_rows, remove_versions, undo_records
 from apps.usage.records.source_clocks import (
@@ -62,7 +67,8 @@ from apps.usage.records.versions import (
 )
 
 _PARTITION, _GROUP = attrgetter("partition"), attrgetter("group")
-GROWING = ("usage_record", "usage_bucket", "accounts_account")  # tables to which ingested records add rows
+# Tables to which ingested records add rows.
+GROWING = ("usage_record", "usage_bucket", "usage_kindhour", "accounts_account")
 
 
 _NOTE = """
@@ -72,6 +78,44 @@ JOIN runs_run AS run ON run.id = given.run_id WHERE run.kind = 'usage_import'
 ON CONFLICT (run_id, by_run_id) DO UPDATE SET n_records = usage_repetition.n_records + EXCLUDED.n_records,
     last_at = EXCLUDED.last_at
 """
+IMPORT = "usage_import"  # kind of the runs that can be undone
+_JOINED: dict[str, Callable[[list[datetime]], datetime]] = {
+    **{"last_end_at": max, "last_submit_at": max, "first_submit_at": min, "first_wait_at": min}
+}
+NAMELESS = "user_without_name"
+
+_LIMITS = """
+SELECT sealed_before_at,
+    ARRAY(SELECT import.run_id FROM usage_import AS import JOIN runs_run AS run ON run.id = import.undone_run_id
+        WHERE import.source_id = mine.id AND import.undone_at IS NULL AND run.cursor <> '{}'
+            AND run.state IN ('queued', 'running')),
+    EXISTS (SELECT FROM usage_source AS other WHERE other.id <> mine.id
+        AND (other.origin <> mine.origin OR other.namespace = mine.namespace)),
+    last_submit_at
+FROM usage_source AS mine WHERE id = %d
+"""
+_UNCOUNT = "UPDATE usage_source SET watermark = watermark + 1, n_records = n_records - %s WHERE id = %s"
+
+_SEEN = f"""
+UPDATE usage_record AS record SET seen_at = %s FROM {OF_KEYS}
+    AND state <> {FINISHED} AND (seen_at IS NULL OR seen_at < %s)
+"""  # noqa: S608 - constants only
+_COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
+_ADVANCE = f"""
+WITH today AS (
+    INSERT INTO usage_sourceday (source_id, received_on, {", ".join(_COLUMNS)})
+    SELECT %(source)s, %(on)s, {", ".join(f"%({name})s" for name in _COLUMNS)} WHERE %(is_any)s
+    ON CONFLICT (source_id, received_on) DO UPDATE SET
+        {", ".join(f"{name} = usage_sourceday.{name} + EXCLUDED.{name}" for name in _COLUMNS)})
+UPDATE usage_source SET watermark = watermark + %(moves_watermark)s::int, n_records = n_records + %(n_new)s,
+    skew_s = COALESCE(%(skew_s)s, skew_s), last_record_end_at = GREATEST(last_record_end_at, %(last_end_at)s),
+    last_submit_at = GREATEST(last_submit_at, %(last_submit_at)s),
+    first_submit_at = LEAST(first_submit_at, %(first_submit_at)s),
+    first_wait_at = LEAST(first_wait_at, %(first_wait_at)s),
+    last_received_at = GREATEST(last_received_at, %(at)s)
+WHERE id = %(source)s AND (%(moves_watermark)s OR last_received_at IS NULL OR last_received_at < %(at)s
+    OR %(skew_s)s <> COALESCE(skew_s, -1))
+"""  # noqa: S608 - constants only
 
 
 def note_reimported(stored_run_id: I8, *, run: Run | None, at: datetime) -> None:
@@ -82,9 +126,6 @@ def note_reimported(stored_run_id: I8, *, run: Run | None, at: datetime) -> None
     if others.any():
         with connection.cursor() as cursor:
             cursor.execute(_NOTE, [by_import, at, run_ids[others].tolist(), n[others].tolist()])
-
-
-IMPORT = "usage_import"  # kind of the runs that can be undone
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +159,6 @@ class _Added:
         for name, choose in _JOINED.items():
             both = [at for at in (getattr(self, name), getattr(more, name)) if at is not None]
             setattr(self, name, choose(both) if both else None)
-
-
-_JOINED: dict[str, Callable[[list[datetime]], datetime]] = {
-    **{"last_end_at": max, "last_submit_at": max, "first_submit_at": min, "first_wait_at": min}
-}
 
 
 @dataclass(slots=True)
@@ -185,9 +221,6 @@ def reject_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[Reco
     return kept, rejections
 
 
-NAMELESS = "user_without_name"
-
-
 def split_off_nameless(batch: RecordBatch, source: Source) -> tuple[RecordBatch, I8, list[Rejection]]:
     """Reject jobs whose user's name isn't known for now, so that a number or `nobody` gets no account of its own.
 
@@ -240,13 +273,15 @@ def _import_piece(
         batch = fill_defaults(batch, source)
         batch, known, nameless = split_off_nameless(batch, source)
         counts.rejections += nameless
+        # Before versions are compared: else one that lost its kinds would be older than itself each time.
+        batch = _with_known_kinds(batch, counts, at)
     counts.rejected = len(counts.rejections)
     if not len(batch) and not batch.events:
         lock_source(source.pk)
         return
     names = (_account_ids(batch, known, source.namespace, added, at), _job_class_ids(batch))
     limits = lock_and_read_limits(source.pk)
-    stored = _find(source.pk, batch, limits, is_listing=is_listing)
+    batch, stored = _find(source.pk, batch, limits, is_listing=is_listing)
     changes_of_runs = None
     if batch.are_runs:
         undoing = limits.undoing
@@ -255,25 +290,13 @@ def _import_piece(
             batch = changes_of_runs.batch
             known = np.zeros(len(batch), np.int64)
             names = (_account_ids(batch, known, source.namespace, added, at), _job_class_ids(batch))
-            stored = _find(source.pk, batch, limits, is_listing=is_listing)
+            batch, stored = _find(source.pk, batch, limits, is_listing=is_listing)
     incoming = _Incoming(batch, *names, stored)
     incoming = _split_off_too_late(source.pk, incoming, limits, counts, added, at, run)
     fault_point("usage.ingest.after_keys")
     _store(source, incoming, limits, counts, added, at, run)
     if changes_of_runs is not None:
         _store_rebuilt(source, changes_of_runs, limits, counts, added, at, run)
-
-
-_LIMITS = """
-SELECT sealed_before_at,
-    ARRAY(SELECT import.run_id FROM usage_import AS import JOIN runs_run AS run ON run.id = import.undone_run_id
-        WHERE import.source_id = mine.id AND import.undone_at IS NULL AND run.cursor <> '{}'
-            AND run.state IN ('queued', 'running')),
-    EXISTS (SELECT FROM usage_source AS other WHERE other.id <> mine.id
-        AND (other.origin <> mine.origin OR other.namespace = mine.namespace)),
-    last_submit_at
-FROM usage_source AS mine WHERE id = %d
-"""
 
 
 def lock_and_read_limits(source_id: int) -> Limits:
@@ -297,15 +320,15 @@ def _limits_of(
     return Limits(sealed_us, undoing, has_rivals, microseconds(last_submit_at) if last_submit_at else NO_TIME)
 
 
-def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: bool) -> StoredVersions:
-    """Find stored versions, after undoing those of imports whose undo is in progress."""
+def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: bool) -> Identified:
+    """Find stored versions, after undoing those of imports whose undo is in progress, and the key of each job."""
     stored = find_stored(source_id, batch, last_submit_us=limits.last_submit_us, is_listing=is_listing)
     if limits.undoing:
         undone = np.isin(stored.run_id, limits.undoing)
         if undone.any():
             undo_records(source_id, np.unique(stored.id[undone]))
             stored = find_stored(source_id, batch, is_listing=is_listing)
-    return stored
+    return identify_jobs(batch, stored, partial(find_stored, source_id, is_listing=is_listing))
 
 
 def _split_off_too_late(
@@ -320,11 +343,11 @@ def _split_off_too_late(
     """Store records that are too late in their own list; returns the others."""
     if limits.sealed_us is None:
         return incoming
-    late = retention.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
+    late = too_late.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
     if not late.any():
         return incoming
     chosen = incoming.take(np.flatnonzero(late))
-    added.moves_watermark |= retention.store_too_late(
+    added.moves_watermark |= too_late.store_too_late(
         source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at
     )
     counts.too_late = len(chosen.batch)
@@ -343,7 +366,7 @@ def _store(
 ) -> None:
     classified = classify(incoming.batch, incoming.stored)
     counts.add(classified.counts)
-    counts.account_ids |= set(np.unique(incoming.account_id).tolist())
+    counts.account_ids |= set(distinct_values(incoming.account_id).tolist())
     if len(classified.colliding):
         counts.rejections += collision_rejections(incoming.batch, classified.colliding)
         counts.rejected += len(classified.colliding)
@@ -391,21 +414,18 @@ def _write(
     added.first_wait_at = instant(int(written.batch.submit_us[waited].min())) if waited.any() else None
     waited[replaced] = True  # the former version may have been pending
     # First hour since 1970 in which one of these jobs was pending; None if none was, as far as reported.
-    waited_from = int(written.batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
+    waited_from = int(written.batch.submit_us[waited].min()) // bucket_deltas.HOUR_US if waited.any() else None
     if removed is not None and len(removed):
-        removed_from = int(removed.submit_us.min()) // buckets.HOUR_US
+        removed_from = int(removed.submit_us.min()) // bucket_deltas.HOUR_US
         waited_from = removed_from if waited_from is None else min(waited_from, removed_from)
     if not len(change):
         if waited_from is not None:
             changed_hours.note_hour(source.pk, waited_from)
         return 0.0, None
-    delta = buckets.compute_delta(change)
+    delta = bucket_deltas.compute_delta(change)
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)
     overlaps.add_presence(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
-    return float(delta.amounts[:, 0].sum(dtype=np.float64)) / buckets.QUANTA, int(change.start_us.min())
-
-
-_UNCOUNT = "UPDATE usage_source SET watermark = watermark + 1, n_records = n_records - %s WHERE id = %s"
+    return float(delta.amounts[:, 0].sum(dtype=np.float64)) / bucket_deltas.QUANTA, int(change.start_us.min())
 
 
 def _store_rebuilt(
@@ -421,7 +441,7 @@ def _store_rebuilt(
     for name, n in changes_of_runs.notes.items():
         counts.notes[name] = counts.notes.get(name, 0) + n
     note_reimported(changes_of_runs.resent_by, run=run, at=at)
-    batch = changes_of_runs.rebuilt
+    batch = _with_known_kinds(changes_of_runs.rebuilt, counts, at)
     if not len(batch) and not len(changes_of_runs.removed):
         return
     known = np.zeros(len(batch), np.int64)
@@ -470,10 +490,11 @@ def rebuild(source: Source, names: set[Name], *, at: datetime) -> None:
             cursor.execute(_UNCOUNT, [-counts.new, source.pk])
 
 
-_SEEN = f"""
-UPDATE usage_record AS record SET seen_at = %s FROM {OF_KEYS}
-    AND state <> {FINISHED} AND (seen_at IS NULL OR seen_at < %s)
-"""  # noqa: S608 - constants only
+def _with_known_kinds(batch: RecordBatch, counts: Counts, at: datetime) -> RecordBatch:
+    batch, n_losing = with_known_kinds(batch, at=at)
+    if n_losing:
+        counts.notes[TOO_MANY] = counts.notes.get(TOO_MANY, 0) + n_losing
+    return batch
 
 
 def _update_seen_at(source_id: int, incoming: _Incoming, classified: Classification, at: datetime) -> None:
@@ -482,24 +503,6 @@ def _update_seen_at(source_id: int, incoming: _Incoming, classified: Classificat
     if len(again):
         with binary_cursor() as db_cursor:
             db_cursor.execute(_SEEN, [at, *key_parameters(source_id, incoming.batch.take(again)), at])
-
-
-_COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
-_ADVANCE = f"""
-WITH today AS (
-    INSERT INTO usage_sourceday (source_id, received_on, {", ".join(_COLUMNS)})
-    SELECT %(source)s, %(on)s, {", ".join(f"%({name})s" for name in _COLUMNS)} WHERE %(is_any)s
-    ON CONFLICT (source_id, received_on) DO UPDATE SET
-        {", ".join(f"{name} = usage_sourceday.{name} + EXCLUDED.{name}" for name in _COLUMNS)})
-UPDATE usage_source SET watermark = watermark + %(moves_watermark)s::int, n_records = n_records + %(n_new)s,
-    skew_s = COALESCE(%(skew_s)s, skew_s), last_record_end_at = GREATEST(last_record_end_at, %(last_end_at)s),
-    last_submit_at = GREATEST(last_submit_at, %(last_submit_at)s),
-    first_submit_at = LEAST(first_submit_at, %(first_submit_at)s),
-    first_wait_at = LEAST(first_wait_at, %(first_wait_at)s),
-    last_received_at = GREATEST(last_received_at, %(at)s)
-WHERE id = %(source)s AND (%(moves_watermark)s OR last_received_at IS NULL OR last_received_at < %(at)s
-    OR %(skew_s)s <> COALESCE(skew_s, -1))
-"""  # noqa: S608 - constants only
 
 
 def _advance(source: Source, counts: Counts, added: _Added, n_rejected: int, at: datetime) -> None:
@@ -534,18 +537,20 @@ def _ids_of_names(batch: RecordBatch, rows: I8, namespace: str, at: datetime) ->
     has_partitions = any(map(_PARTITION, batch.job_classes)) and any(map(_GROUP, batch.people))
     limited = load_partition_accounts(namespace) if has_partitions else None
     n_classes = len(batch.job_classes) if limited else 1
-    used, index = np.unique(batch.who[rows] * n_classes + batch.job_class[rows] % n_classes, return_inverse=True)
-    keys = [AccountKey(namespace, *batch.people[code // n_classes]) for code in used.tolist()]
+    code = batch.who[rows] * n_classes + batch.job_class[rows] % n_classes
+    index, first = number_distinct(code)
+    used = code[first].tolist()
+    keys = [AccountKey(namespace, *batch.people[code // n_classes]) for code in used]
     if limited:
-        partitions = [batch.job_classes[code % n_classes].partition for code in used.tolist()]
+        partitions = [batch.job_classes[code % n_classes].partition for code in used]
         keys = [limited.key_of(key, partition) for key, partition in zip(keys, partitions, strict=True)]
     ids, new = ids_and_new(keys, at=at)
     return np.array([ids[key] for key in keys], np.int64)[index], bool(new)
 
 
 def _job_class_ids(batch: RecordBatch) -> I8:
-    used, index = np.unique(batch.job_class, return_inverse=True)
-    keys = [batch.job_classes[code] for code in used.tolist()]
+    index, first = number_distinct(batch.job_class)
+    keys = [batch.job_classes[code] for code in batch.job_class[first].tolist()]
     known = _stored_job_classes(keys)
     missing = sorted(set(keys) - known.keys())
     if missing:

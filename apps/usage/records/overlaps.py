@@ -22,10 +22,10 @@ from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.usage import changed_hours
 from apps.usage.authority import require_create
-from apps.usage.buckets import RESOURCES, Delta
+from apps.usage.bucket_deltas import RESOURCES, Delta
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import I8, RecordBatch
-from apps.usage.pgbinary import Int8Array, TextArray, cursor
+from apps.usage.pgbinary import cursor, int8_array, text_array
 from apps.usage.records.versions import find_stored, lock_source
 
 HOUR = timedelta(hours=1)
@@ -34,6 +34,47 @@ _LOCK = 0x66734F76  # one process at a time checks for overlaps
 _JOBS_A_DAY = 16
 _DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOTE = """
+INSERT INTO usage_siteday (source_id, site, day, hours)
+SELECT %s::int8, site, DATE '1970-01-01' + day::int, hours::int FROM unnest(%s::text[], %s::int8[], %s::int8[])
+    AS given(site, day, hours)
+ON CONFLICT (site, day, source_id) DO UPDATE SET hours = usage_siteday.hours | EXCLUDED.hours
+    WHERE usage_siteday.hours | EXCLUDED.hours <> usage_siteday.hours
+"""
+_COMMON = """
+SELECT theirs.source_id, other.origin <> mine.origin, theirs.site, theirs.day - DATE '1970-01-01',
+    theirs.hours & given.hours::int
+FROM unnest(%s::text[], %s::int8[], %s::int8[]) AS given(site, day, hours)
+JOIN usage_siteday AS theirs ON theirs.site = given.site AND theirs.day = DATE '1970-01-01' + given.day::int
+JOIN usage_source AS mine ON mine.id = %s
+JOIN usage_source AS other ON other.id = theirs.source_id
+WHERE other.id <> mine.id AND theirs.hours & given.hours::int <> 0
+    AND other.archived_at IS NULL
+    AND (other.origin <> mine.origin AND given.site <> ''
+        OR other.origin = mine.origin AND other.namespace = mine.namespace)
+"""
+
+_REBUILD = """
+WITH now AS (
+    SELECT site, (hour_at AT TIME ZONE 'UTC')::date AS day,
+        bit_or(1 << extract(hour FROM hour_at AT TIME ZONE 'UTC')::int) AS hours
+    FROM usage_bucket WHERE source_id = %(source)s AND hour_at >= %(from_at)s AND hour_at < %(to_at)s
+        AND cpu_s + gpu_s + mem_gb_s + node_s + billing > 0 GROUP BY 1, 2),
+gone AS (
+    DELETE FROM usage_siteday AS old WHERE source_id = %(source)s
+        AND day >= (%(from_at)s AT TIME ZONE 'UTC')::date AND day < (%(to_at)s AT TIME ZONE 'UTC')::date
+        AND NOT EXISTS (SELECT FROM now WHERE now.site = old.site AND now.day = old.day))
+UPDATE usage_siteday AS old SET hours = now.hours FROM now
+WHERE old.source_id = %(source)s AND old.site = now.site AND old.day = now.day AND old.hours <> now.hours
+"""
+_DELETE_RESOLVED = """
+DELETE FROM usage_overlap AS overlap
+WHERE (held_id = %(source)s OR kept_id = %(source)s) AND state = 'held' AND NOT EXISTS (
+    SELECT FROM usage_siteday AS a JOIN usage_siteday AS b ON b.site = a.site AND b.day = a.day
+    WHERE a.source_id = held_id AND b.source_id = kept_id AND a.site = overlap.site AND a.hours & b.hours <> 0
+        AND a.day >= (from_at AT TIME ZONE 'UTC')::date AND a.day <= (to_at AT TIME ZONE 'UTC')::date)
+RETURNING held_id, from_at
+"""
 
 
 class Presence(NamedTuple):
@@ -57,27 +98,6 @@ def compute_presence(delta: Delta) -> Presence:
     return Presence(delta.sites[keys % n_sites].tolist() if len(keys) else [], keys // n_sites, hours)
 
 
-_NOTE = """
-INSERT INTO usage_siteday (source_id, site, day, hours)
-SELECT %s::int8, site, DATE '1970-01-01' + day::int, hours::int FROM unnest(%s::text[], %s::int8[], %s::int8[])
-    AS given(site, day, hours)
-ON CONFLICT (site, day, source_id) DO UPDATE SET hours = usage_siteday.hours | EXCLUDED.hours
-    WHERE usage_siteday.hours | EXCLUDED.hours <> usage_siteday.hours
-"""
-_COMMON = """
-SELECT theirs.source_id, other.origin <> mine.origin, theirs.site, theirs.day - DATE '1970-01-01',
-    theirs.hours & given.hours::int
-FROM unnest(%s::text[], %s::int8[], %s::int8[]) AS given(site, day, hours)
-JOIN usage_siteday AS theirs ON theirs.site = given.site AND theirs.day = DATE '1970-01-01' + given.day::int
-JOIN usage_source AS mine ON mine.id = %s
-JOIN usage_source AS other ON other.id = theirs.source_id
-WHERE other.id <> mine.id AND theirs.hours & given.hours::int <> 0
-    AND other.archived_at IS NULL
-    AND (other.origin <> mine.origin AND given.site <> ''
-        OR other.origin = mine.origin AND other.namespace = mine.namespace)
-"""
-
-
 def lock_overlaps() -> None:
     """Lock all overlaps against other writers until the end of the transaction; after the sources that it writes."""
     with cursor() as db_cursor:
@@ -91,7 +111,7 @@ def add_presence(source: Source, delta: Delta, written: RecordBatch, *, has_riva
     seen = compute_presence(delta)
     if not len(seen.day):
         return
-    parameters = [TextArray(np.array(seen.sites, np.bytes_)), Int8Array(seen.day), Int8Array(seen.hours)]
+    parameters = [text_array(np.array(seen.sites, np.bytes_)), int8_array(seen.day), int8_array(seen.hours)]
     if has_rivals:
         lock_overlaps()
     with cursor() as db_cursor:
@@ -194,29 +214,6 @@ def decide_overlap(
     details = {"site": site, "kept": kept_slug, "counts": counts, "reason": reason.strip()}
     audit.record(actor=actor, verb="usage.overlap_decided", at=at, subject=held_slug, details=details)
     return n
-
-
-_REBUILD = """
-WITH now AS (
-    SELECT site, (hour_at AT TIME ZONE 'UTC')::date AS day,
-        bit_or(1 << extract(hour FROM hour_at AT TIME ZONE 'UTC')::int) AS hours
-    FROM usage_bucket WHERE source_id = %(source)s AND hour_at >= %(from_at)s AND hour_at < %(to_at)s
-        AND cpu_s + gpu_s + mem_gb_s + node_s + billing > 0 GROUP BY 1, 2),
-gone AS (
-    DELETE FROM usage_siteday AS old WHERE source_id = %(source)s
-        AND day >= (%(from_at)s AT TIME ZONE 'UTC')::date AND day < (%(to_at)s AT TIME ZONE 'UTC')::date
-        AND NOT EXISTS (SELECT FROM now WHERE now.site = old.site AND now.day = old.day))
-UPDATE usage_siteday AS old SET hours = now.hours FROM now
-WHERE old.source_id = %(source)s AND old.site = now.site AND old.day = now.day AND old.hours <> now.hours
-"""
-_DELETE_RESOLVED = """
-DELETE FROM usage_overlap AS overlap
-WHERE (held_id = %(source)s OR kept_id = %(source)s) AND state = 'held' AND NOT EXISTS (
-    SELECT FROM usage_siteday AS a JOIN usage_siteday AS b ON b.site = a.site AND b.day = a.day
-    WHERE a.source_id = held_id AND b.source_id = kept_id AND a.site = overlap.site AND a.hours & b.hours <> 0
-        AND a.day >= (from_at AT TIME ZONE 'UTC')::date AND a.day <= (to_at AT TIME ZONE 'UTC')::date)
-RETURNING held_id, from_at
-"""
 
 
 def remove_presence(source_id: int, *, from_at: datetime, to_at: datetime) -> None:

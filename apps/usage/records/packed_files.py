@@ -12,7 +12,7 @@ import zstandard
 
 from apps.core.errors import Invalid, TooLarge
 from apps.core.packing import (
-    MOST_EXPANSION,
+    MOST_UNPACKING,
     MOST_WINDOW_BYTES,
     Bounds,
     Damaged,
@@ -86,7 +86,7 @@ class PackingCheck:
             raise Invalid(message, code=f"corrupt_{self._packing}") from damaged
         except Expands as expands:
             raise TooLarge(
-                f"The file unpacks to over {MOST_EXPANSION} times its size, more than any log. Nothing was imported.",
+                f"The file unpacks to over {MOST_UNPACKING} times its size, more than any log. Nothing was imported.",
                 code="expands_too_much",
             ) from expands
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_ids import account_ids
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.models import Account
 from apps.accounts.partition_accounts import mark_of_partitions, plain_accounts
 from apps.runs.fault_points import fault_point
 from apps.usage import changed_hours
-from apps.usage.buckets import AMOUNTS
+from apps.usage.bucket_deltas import AMOUNTS
 from apps.usage.models import Source
 from apps.usage.records.versions import lock_source
 
@@ -43,6 +44,15 @@ added AS (
     ON CONFLICT (hour_at, source_id, account_id, job_class_id, site)
     DO UPDATE SET {", ".join(f"{name} = usage_bucket.{name} + EXCLUDED.{name}" for name in AMOUNTS)})
 SELECT min(hour_at) FROM moved
+"""  # noqa: S608 - constants only
+_MOVE_KINDS = f"""
+WITH moved AS (
+    DELETE FROM usage_kindhour USING {_MOVES} WHERE {_OF_ROW.format(table="usage_kindhour")}
+    RETURNING hour_at, source_id, move.after AS account_id, job_class_id, site, kind_id, amount)
+INSERT INTO usage_kindhour ({_KEY}, kind_id, amount)
+SELECT {_KEY}, kind_id, sum(amount) FROM moved GROUP BY {_KEY}, kind_id
+ON CONFLICT (hour_at, source_id, account_id, job_class_id, site, kind_id)
+DO UPDATE SET amount = usage_kindhour.amount + EXCLUDED.amount
 """  # noqa: S608 - constants only
 _RAISE_WATERMARK = "UPDATE usage_source SET watermark = watermark + 1 WHERE id = %s"
 
@@ -89,6 +99,7 @@ def _move_usage(source_id: int, accounts: Sequence[Account]) -> None:
             cursor.execute(statement, values)
             since.append(cursor.fetchone()[0])
         cursor.execute(_MOVE_REPLACED, values)
+        cursor.execute(_MOVE_KINDS, values)
         if first := min(filter(None, since), default=None):
             changed_hours.note_change(source_id, first)
             cursor.execute(_RAISE_WATERMARK, [source_id])

@@ -13,12 +13,16 @@ from datetime import UTC, datetime
 import numpy as np
 from django.db import connection
 
+from apps.usage.distinct import distinct_values
 from apps.usage.parsers.base import I8, microseconds
 
 TABLE = "usage_record"
 _LOCK = 0x6673_7250  # "fsrP"
 HOLD = f"SELECT pg_advisory_xact_lock_shared({_LOCK})"  # by writers, until the end of their transaction
 _FIRST, _BY_MONTH, _END = ((year - 1970) * 12 for year in (2000, 2020, 2100))  # months since 1970
+
+# In one round trip; the second statement sees what the first one waited for.
+_MISSING = f"{HOLD}; SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL"  # noqa: S608
 
 
 def partitions_of(submit_us: I8) -> I8:
@@ -50,10 +54,6 @@ def _instant(month: int) -> datetime:
     return datetime(1970 + month // 12, month % 12 + 1, 1, tzinfo=UTC)
 
 
-# In one round trip; the second statement sees what the first one waited for.
-_MISSING = f"{HOLD}; SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL"  # noqa: S608
-
-
 def make_partitions(submit_us: I8, *, until: datetime | None = None) -> None:
     """Make those that records of these submissions need, in the caller's transaction or at once; most are there.
 
@@ -62,7 +62,7 @@ def make_partitions(submit_us: I8, *, until: datetime | None = None) -> None:
     """
     if until is not None:
         submit_us = submit_us[submit_us <= microseconds(until)]
-    named = {name_of(each): each for each in np.unique(partitions_of(submit_us)).tolist()}
+    named = {name_of(each): each for each in _distinct_partitions(submit_us)}
     with connection.cursor() as cursor:
         cursor.execute(_MISSING, [list(named)])
         cursor.nextset()
@@ -72,9 +72,21 @@ def make_partitions(submit_us: I8, *, until: datetime | None = None) -> None:
 
 def by_partition(submit_us: I8) -> Iterator[tuple[str, I8]]:
     """Names of the partitions of records, each with the places of its records."""
+    distinct = _distinct_partitions(submit_us)
+    if len(distinct) == 1:
+        yield name_of(distinct[0]), np.arange(len(submit_us))
+        return
     partition = partitions_of(submit_us)
-    for each in np.unique(partition).tolist():
+    for each in distinct:
         yield name_of(each), np.flatnonzero(partition == each)
+
+
+def _distinct_partitions(submit_us: I8) -> list[int]:
+    """The partitions of these records, ascending: one if it is that of the first and the last submission."""
+    if not len(submit_us):
+        return []
+    first, last = partitions_of(np.array([submit_us.min(), submit_us.max()])).tolist()
+    return [first] if first == last else distinct_values(partitions_of(submit_us)).tolist()
 
 
 def list_partitions() -> list[tuple[str, datetime | None]]:

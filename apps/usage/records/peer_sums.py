@@ -15,12 +15,13 @@ import numpy as np
 from django.db import IntegrityError, connection, transaction
 
 from apps.accounts import audit_log as audit
-from apps.accounts.account_ids import ENTRY_NAMESPACE
 from apps.accounts.actor import Actor
+from apps.accounts.entry_accounts import ENTRY_NAMESPACE
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.runs.fault_points import fault_point
-from apps.usage import buckets, changed_hours, pgbinary
-from apps.usage.buckets import AMOUNTS, QUANTA, RESOURCES
+from apps.usage import bucket_deltas, buckets, changed_hours, pgbinary
+from apps.usage.bucket_deltas import AMOUNTS, QUANTA, RESOURCES
+from apps.usage.columns import RATE_ARRAYS
 from apps.usage.models import JobClass, Overlap, Source
 from apps.usage.parsers.base import (
     F8,
@@ -33,7 +34,7 @@ from apps.usage.parsers.base import (
     instant,
     text_column,
 )
-from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
+from apps.usage.pgbinary import float8_array, int8_array, timestamptz_array
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import read_limits
 from apps.usage.records.record_rows import copy_records, hold_references
@@ -41,13 +42,35 @@ from apps.usage.records.versions import lock_source
 
 MOST_ORIGIN = 128
 _SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ADD_SEALED = f"""
+INSERT INTO usage_sealedhour AS known (source_id, hour_at, n_records, {", ".join(AMOUNTS)})
+SELECT %s::int8, given.hour_at, 0, {", ".join(f"given.{name}" for name in AMOUNTS)}
+FROM unnest(%s::timestamptz[], {", ".join(["%s::float8[]"] * len(AMOUNTS))}) AS given(hour_at, {", ".join(AMOUNTS)})
+ON CONFLICT (source_id, hour_at) DO UPDATE SET {", ".join(f"{name} = EXCLUDED.{name}" for name in AMOUNTS)}
+WHERE ({", ".join(f"known.{name}" for name in AMOUNTS)}) <> ({", ".join(f"EXCLUDED.{name}" for name in AMOUNTS)})
+"""  # noqa: S608 - constants only
+
+_ADVANCE = """
+UPDATE usage_source SET watermark = watermark + %s, last_record_end_at = GREATEST(last_record_end_at, %s),
+    last_submit_at = GREATEST(last_submit_at, %s), last_received_at = GREATEST(last_received_at, %s)
+WHERE id = %s
+"""
+
+_STORED_RUNNING = f"""
+SELECT array_agg(id), array_agg(account_id), array_agg(start_at), {RATE_ARRAYS},
+    array_agg(COALESCE(requested_s, 'NaN'))
+FROM usage_record WHERE source_id = %s AND state <> {FINISHED}
+"""  # noqa: S608 - constants only
+_DELETE_RUNNING = f"""
+DELETE FROM usage_record WHERE source_id = %s::int4 AND state <> {FINISHED} AND id + 0 = ANY(%s::int8[])
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, slots=True)
 class HourSums:
     """Usage by hour and account, each pair once.
 
-    hour: since 1970. amounts: (n, 6), in the order and units of buckets.AMOUNTS, multiples of 2⁻¹⁰.
+    hour: since 1970. amounts: (n, 6), in the order and units of bucket_deltas.AMOUNTS, multiples of 2⁻¹⁰.
     """
 
     hour: I8
@@ -143,7 +166,7 @@ def replace_running(source: Source, running: RunningJobs, *, at: datetime) -> No
     gone, new = np.flatnonzero(~kept), np.flatnonzero(~known)
     if len(gone):
         with pgbinary.cursor() as db_cursor:
-            db_cursor.execute(_DELETE_RUNNING, [source.pk, Int8Array(stored_id[gone])])
+            db_cursor.execute(_DELETE_RUNNING, [source.pk, int8_array(stored_id[gone])])
     if len(new):
         number = Source.all_objects.values_list("watermark", flat=True).get(pk=source.pk)
         batch = _batch_of(running, new, site=source.site, number=number)
@@ -211,25 +234,16 @@ def _checked(hours: I8, rows: HourSums) -> HourSums:
     return HourSums(rows.hour[order], rows.account_id[order], amounts[order])
 
 
-_ADD_SEALED = f"""
-INSERT INTO usage_sealedhour AS known (source_id, hour_at, n_records, {", ".join(AMOUNTS)})
-SELECT %s::int8, given.hour_at, 0, {", ".join(f"given.{name}" for name in AMOUNTS)}
-FROM unnest(%s::timestamptz[], {", ".join(["%s::float8[]"] * len(AMOUNTS))}) AS given(hour_at, {", ".join(AMOUNTS)})
-ON CONFLICT (source_id, hour_at) DO UPDATE SET {", ".join(f"{name} = EXCLUDED.{name}" for name in AMOUNTS)}
-WHERE ({", ".join(f"known.{name}" for name in AMOUNTS)}) <> ({", ".join(f"EXCLUDED.{name}" for name in AMOUNTS)})
-"""  # noqa: S608 - constants only
-
-
 def _seal(source_id: int, hours: I8, totals: F8) -> None:
     """Store the totals of each reported hour; an hour without usage is deleted, as if never reported."""
     is_used = totals.any(axis=1)
     with pgbinary.cursor() as cursor:
-        empty = TimestamptzArray(hours[~is_used] * buckets.HOUR_US)
+        empty = timestamptz_array(hours[~is_used] * bucket_deltas.HOUR_US)
         cursor.execute(
             "DELETE FROM usage_sealedhour WHERE source_id = %s AND hour_at = ANY(%s::timestamptz[])", [source_id, empty]
         )
-        amounts = [Float8Array(np.ascontiguousarray(column)) for column in totals[is_used].T]
-        cursor.execute(_ADD_SEALED, [source_id, TimestamptzArray(hours[is_used] * buckets.HOUR_US), *amounts])
+        amounts = [float8_array(np.ascontiguousarray(column)) for column in totals[is_used].T]
+        cursor.execute(_ADD_SEALED, [source_id, timestamptz_array(hours[is_used] * bucket_deltas.HOUR_US), *amounts])
 
 
 def _note_presence(source: Source, hours: I8, totals: F8, changed: I8, at: datetime) -> None:
@@ -240,11 +254,11 @@ def _note_presence(source: Source, hours: I8, totals: F8, changed: I8, at: datet
     there, empty = np.flatnonzero(is_changed & is_used), hours[is_changed & ~is_used]
     zero = np.zeros(len(there), np.int64)
     sites = text_column([source.site])
-    delta = buckets.Delta(zero, sites[zero], zero, hours[there], amounts[there], zero, sites)
+    delta = bucket_deltas.Delta(zero, sites[zero], zero, hours[there], amounts[there], zero, sites)
     nothing = RecordBatch.from_rows([])
     overlaps.add_presence(source, delta, nothing, has_rivals=read_limits(source.pk).has_rivals, at=at)
     for day in np.unique(empty // 24).tolist():
-        from_at = instant(day * 24 * buckets.HOUR_US)
+        from_at = instant(day * 24 * bucket_deltas.HOUR_US)
         if from_at is not None:
             overlaps.remove_presence(source.pk, from_at=from_at, to_at=from_at)
 
@@ -252,15 +266,8 @@ def _note_presence(source: Source, hours: I8, totals: F8, changed: I8, at: datet
 def _last_end(hours: I8, totals: F8, at: datetime) -> datetime | None:
     """End of the last hour with usage, or `at` if that hour is not over."""
     used = hours[totals.any(axis=1)]
-    end_at = instant((int(used.max()) + 1) * buckets.HOUR_US) if len(used) else None
+    end_at = instant((int(used.max()) + 1) * bucket_deltas.HOUR_US) if len(used) else None
     return None if end_at is None else min(end_at, at)
-
-
-_ADVANCE = """
-UPDATE usage_source SET watermark = watermark + %s, last_record_end_at = GREATEST(last_record_end_at, %s),
-    last_submit_at = GREATEST(last_submit_at, %s), last_received_at = GREATEST(last_received_at, %s)
-WHERE id = %s
-"""
 
 
 def _advance(
@@ -274,16 +281,6 @@ def _advance(
     """Set the last contact, and raise the watermark only if something changed."""
     with connection.cursor() as cursor:
         cursor.execute(_ADVANCE, [int(is_changed), last_end_at, last_submit_at, at, source.pk])
-
-
-_STORED_RUNNING = f"""
-SELECT array_agg(id), array_agg(account_id), array_agg(start_at), array_agg(cpus), array_agg(gpus), array_agg(mem_mb),
-    array_agg(nodes), array_agg(billing), array_agg(COALESCE(requested_s, 'NaN'))
-FROM usage_record WHERE source_id = %s AND state <> {FINISHED}
-"""  # noqa: S608 - constants only
-_DELETE_RUNNING = f"""
-DELETE FROM usage_record WHERE source_id = %s::int4 AND state <> {FINISHED} AND id + 0 = ANY(%s::int8[])
-"""  # noqa: S608 - constants only
 
 
 def _stored_running(source_id: int) -> tuple[I8, RunningJobs]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from apps.core.strings import mix
 from apps.usage.parsers.base import I8, Bytes, RecordBatch, instant
-from apps.usage.pgbinary import Int8Array, TimestamptzArray
+from apps.usage.pgbinary import int8_array, timestamptz_array
 
 U8 = np.ndarray[tuple[int], np.dtype[np.uint64]]
 _MOST_NUMBERS = 2**31
@@ -28,9 +28,9 @@ WHERE record.source_id = %s::int4 AND record.submit_at >= %s AND record.submit_a
 
 
 def key_parameters(source_id: int, batch: RecordBatch) -> list[object]:
-    numbers = [Int8Array(job_numbers(batch.job)), Int8Array(key_hash(batch).view(np.int64))]
+    numbers = [int8_array(job_numbers(batch.job)), int8_array(key_hash(batch).view(np.int64))]
     span = [instant(int(each)) for each in (batch.submit_us.min(), batch.submit_us.max())]
-    return [TimestamptzArray(batch.submit_us), *numbers, source_id, *span]
+    return [timestamptz_array(batch.submit_us), *numbers, source_id, *span]
 
 
 def job_numbers(jobs: Bytes) -> I8:

@@ -8,11 +8,11 @@ buckets can still be audited against records and sealed hours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-from django.conf import settings
+import numpy.typing as npt
 from django.db import OperationalError, connection, transaction
 from django.db.models import F, Max, Min, QuerySet
 
@@ -24,79 +24,59 @@ from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
-from apps.usage import buckets, changed_hours, pgbinary
+from apps.usage import bucket_deltas, pgbinary
+from apps.usage.columns import STORED_RATES
+from apps.usage.kinds import add_sealed_kinds
 from apps.usage.models import Record, Source
 from apps.usage.open_jobs import LONGEST_RUN_S
-from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, PENDING, RUNNING, WITHDRAWN, Flags, RecordBatch
-from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
+from apps.usage.parsers.base import F8, FINISHED, I8, WITHDRAWN
+from apps.usage.pgbinary import float8_array, int8_array, timestamptz_array
 from apps.usage.records import partitions
-from apps.usage.records.record_keys import OF_KEYS, key_parameters
+from apps.usage.records.retention_start import retention_start
 from apps.usage.records.stored_runs import delete_lines
-from apps.usage.records.versions import StoredVersions, lock_source
-
-NOTE = "too_late"  # note of an open record whose end arrived too late
-
-
-def is_too_late(batch: RecordBatch, stored: StoredVersions, sealed_us: int) -> Flags:
-    """Which records ended before the seal, or withdraw or correct a job that began before it and is no longer stored.
-
-    A first report (revision 0) of a job that began before the seal and ended after it is new, and counts.
-    """
-    ended = (batch.state == FINISHED) & (batch.end_us < sealed_us)
-    began = _began_us(batch) < sealed_us
-    changes = (batch.state == WITHDRAWN) | ((batch.state == FINISHED) & (batch.revision > 0))
-    late: Flags = ended | (began & changes & (stored.id == 0))
-    return late
-
-
-_LIST = """
-INSERT INTO usage_toolaterecord (source_id, run_id, received_at, cluster, job, array_task, submit_at, restart, revision,
-    state, account_id, end_at, cpu_s)
-SELECT %s::int8, %s::int8, %s::timestamptz, cluster, job, array_task, submit_at, restart, revision, state, account_id,
-    end_at, cpu_s
-FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[], %s::int8[], %s::int8[], %s::int8[],
-        %s::timestamptz[], %s::float8[])
-    AS given(cluster, job, array_task, submit_at, restart, revision, state, account_id, end_at, cpu_s)
-ON CONFLICT DO NOTHING
-"""
-_CLOSE = f"""
-WITH closed AS (
-    UPDATE usage_record AS record SET state = {WITHDRAWN}, end_at = NULL, note = %s FROM {OF_KEYS}
-        AND state IN ({PENDING}, {RUNNING})
-    RETURNING record.submit_at)
-SELECT min(submit_at) FROM closed
-"""  # noqa: S608 - constants only
-
-
-def store_too_late(
-    source_id: int, batch: RecordBatch, stored: StoredVersions, account_id: I8, *, run: Run | None, at: datetime
-) -> bool:
-    """List each late record once, and close the open record that it ends; returns whether there was one."""
-    began_us = _began_us(batch)
-    end_us = np.where(batch.end_us == NO_TIME, began_us, batch.end_us)
-    cpu_s = np.where(batch.state == FINISHED, (end_us - began_us) / 1e6 * batch.cpus, 0.0)
-    names = [TextArray(batch.cluster), TextArray(batch.job), TextArray(batch.array_task)]
-    times = [TimestamptzArray(batch.submit_us), Int8Array(batch.restart), Int8Array(batch.revision)]
-    rest = [Int8Array(batch.state), Int8Array(account_id), TimestamptzArray(end_us), Float8Array(cpu_s)]
-    with cursor() as db_cursor:
-        db_cursor.execute(_LIST, [source_id, run.pk if run else None, at, *names, *times, *rest])
-        known = np.flatnonzero((stored.id > 0) & (batch.state == FINISHED))
-        if len(known):
-            db_cursor.execute(_CLOSE, [NOTE, *key_parameters(source_id, batch.take(known))])
-            (first_at,) = db_cursor.fetchone() or (None,)
-            if first_at is not None:
-                changed_hours.note_change(source_id, first_at)  # it was demand since it was submitted
-                return True
-    return False
-
-
-def _began_us(batch: RecordBatch) -> I8:
-    return np.where(batch.start_us == NO_TIME, batch.submit_us, batch.start_us)
-
+from apps.usage.records.versions import lock_source
 
 KIND = "usage_retention"
 _IDS_AT_A_TIME = 200_000
-_DAY = timedelta(days=1)
+
+_SUMMED = f"""
+SELECT array_agg(source_id), array_agg(COALESCE(start_at, end_at)), array_agg(end_at),
+    {", ".join(f"array_agg(CASE WHEN counted THEN {rate} ELSE 0 END)" for rate in STORED_RATES.values())},
+    array_agg((counted AND NOT is_charge)::int::int8),
+    array_agg(CASE WHEN counted THEN COALESCE(kinds::text, '') ELSE '' END)
+FROM gone
+"""  # noqa: S608 - constants only
+_IS_EXPIRED = f"(record.end_at < source.sealed_before_at AND record.state IN ({FINISHED}, {WITHDRAWN}))"
+_REMOVE_EXPIRED = f"""
+WITH gone AS (
+    DELETE FROM usage_record AS record USING usage_source AS source
+    WHERE record.id > %s AND record.id <= %s AND source.id = record.source_id AND {_IS_EXPIRED}
+    RETURNING record.source_id, record.start_at, record.end_at, record.cpus, record.gpus, record.mem_mb,
+        record.nodes, record.billing, record.is_charge, record.kinds, record.state = {FINISHED} AS counted)
+{_SUMMED}
+"""  # noqa: S608 - constants only
+_SOURCES_OF = """
+SELECT DISTINCT record.source_id FROM usage_record AS record JOIN usage_source AS source ON source.id = source_id
+WHERE record.id > %s AND record.id <= %s AND record.end_at < source.sealed_before_at ORDER BY 1
+"""
+_KEEPS = """
+SELECT EXISTS (SELECT FROM "{table}" AS record JOIN usage_source AS source ON source.id = record.source_id
+    WHERE {is_expired} IS NOT TRUE)
+"""
+_SOURCES_IN = 'SELECT DISTINCT source_id FROM "{table}" ORDER BY 1'
+_IDS_IN = 'SELECT COALESCE(min(id), 0), COALESCE(max(id), -1) FROM "{table}"'
+_SUM_OF = f"""
+WITH gone AS (SELECT *, state = {FINISHED} AS counted FROM "{{table}}" WHERE id >= %s AND id < %s)
+{_SUMMED}
+"""  # noqa: S608 - constants only
+_PATIENCE = "SET LOCAL lock_timeout = '3s'"  # readers queue behind us meanwhile; the next run may have more luck
+
+_ADD_SEALED = f"""
+INSERT INTO usage_sealedhour (source_id, hour_at, n_records, {", ".join(bucket_deltas.AMOUNTS)})
+SELECT %s::int8, given.* FROM unnest(%s::timestamptz[], %s::int8[], {", ".join(["%s::float8[]"] * 6)}) AS given
+ON CONFLICT (source_id, hour_at) DO UPDATE SET n_records = usage_sealedhour.n_records + EXCLUDED.n_records,
+    {", ".join(f"{name} = usage_sealedhour.{name} + EXCLUDED.{name}" for name in bucket_deltas.AMOUNTS)}
+"""  # noqa: S608 - constants only
 
 
 def enqueue_retention(*, at: datetime) -> Run | None:
@@ -141,14 +121,6 @@ def _record_sources() -> QuerySet[Source]:
     return Source.all_objects.exclude(kind=Source.Kind.PEER).order_by("pk")
 
 
-def retention_start(source: Source, at: datetime) -> datetime | None:
-    """Start (UTC) of the oldest day whose records are retained; None if all are."""
-    days = settings.FAIRSHARE_KEEP_RECORDS_DAYS if source.keep_records_days is None else source.keep_records_days
-    if not days:
-        return None
-    return datetime.combine((at - days * _DAY).astimezone(UTC).date(), datetime.min.time(), UTC)
-
-
 def _due(source: Source, at: datetime) -> bool:
     wanted = retention_start(source, at)
     return wanted is not None and (source.sealed_before_at is None or source.sealed_before_at < wanted)
@@ -170,39 +142,6 @@ def _expired_of(records: QuerySet[Record]) -> QuerySet[Record]:
     """Those that were submitted before the last seal of any source: others end later, too."""
     last_at = Source.all_objects.aggregate(last=Max("sealed_before_at"))["last"]
     return records.none() if last_at is None else records.filter(submit_at__lt=last_at)
-
-
-_SUMMED = """
-SELECT array_agg(source_id), array_agg(COALESCE(start_at, end_at)), array_agg(end_at),
-    array_agg(CASE WHEN counted THEN cpus ELSE 0 END), array_agg(CASE WHEN counted THEN gpus ELSE 0 END),
-    array_agg(CASE WHEN counted THEN mem_mb ELSE 0 END), array_agg(CASE WHEN counted THEN nodes ELSE 0 END),
-    array_agg(CASE WHEN counted THEN billing ELSE 0 END), array_agg((counted AND NOT is_charge)::int::int8)
-FROM gone
-"""
-_IS_EXPIRED = f"(record.end_at < source.sealed_before_at AND record.state IN ({FINISHED}, {WITHDRAWN}))"
-_REMOVE_EXPIRED = f"""
-WITH gone AS (
-    DELETE FROM usage_record AS record USING usage_source AS source
-    WHERE record.id > %s AND record.id <= %s AND source.id = record.source_id AND {_IS_EXPIRED}
-    RETURNING record.source_id, record.start_at, record.end_at, record.cpus, record.gpus, record.mem_mb,
-        record.nodes, record.billing, record.is_charge, record.state = {FINISHED} AS counted)
-{_SUMMED}
-"""  # noqa: S608 - constants only
-_SOURCES_OF = """
-SELECT DISTINCT record.source_id FROM usage_record AS record JOIN usage_source AS source ON source.id = source_id
-WHERE record.id > %s AND record.id <= %s AND record.end_at < source.sealed_before_at ORDER BY 1
-"""
-_KEEPS = """
-SELECT EXISTS (SELECT FROM "{table}" AS record JOIN usage_source AS source ON source.id = record.source_id
-    WHERE {is_expired} IS NOT TRUE)
-"""
-_SOURCES_IN = 'SELECT DISTINCT source_id FROM "{table}" ORDER BY 1'
-_IDS_IN = 'SELECT COALESCE(min(id), 0), COALESCE(max(id), -1) FROM "{table}"'
-_SUM_OF = f"""
-WITH gone AS (SELECT *, state = {FINISHED} AS counted FROM "{{table}}" WHERE id >= %s AND id < %s)
-{_SUMMED}
-"""  # noqa: S608 - constants only
-_PATIENCE = "SET LOCAL lock_timeout = '3s'"  # readers queue behind us meanwhile; the next run may have more luck
 
 
 def _drop_expired(lease: Lease, gone: dict[str, int], cursor: dict[str, Any]) -> None:
@@ -276,7 +215,8 @@ def _count_removed(ids: list[int], arrays: list[Any]) -> dict[str, int]:
     """Add the usage of removed records to sealed hours. ids: of their sources. arrays: of _SUMMED."""
     if not arrays:
         return {}
-    source_id, *columns = arrays
+    source_id, *columns, kinds = arrays
+    columns.append(np.array(kinds, dtype=np.object_))
     slugs = dict(Source.all_objects.filter(pk__in=ids).values_list("pk", "slug"))
     numbers: dict[str, int] = {}
     for source_pk in ids:
@@ -286,14 +226,6 @@ def _count_removed(ids: list[int], arrays: list[Any]) -> dict[str, int]:
             Source.all_objects.filter(pk=source_pk).update(n_records=F("n_records") - len(chosen))
             numbers[slugs[source_pk]] = len(chosen)
     return numbers
-
-
-_ADD_SEALED = f"""
-INSERT INTO usage_sealedhour (source_id, hour_at, n_records, {", ".join(buckets.AMOUNTS)})
-SELECT %s::int8, given.* FROM unnest(%s::timestamptz[], %s::int8[], {", ".join(["%s::float8[]"] * 6)}) AS given
-ON CONFLICT (source_id, hour_at) DO UPDATE SET n_records = usage_sealedhour.n_records + EXCLUDED.n_records,
-    {", ".join(f"{name} = usage_sealedhour.{name} + EXCLUDED.{name}" for name in buckets.AMOUNTS)}
-"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +240,7 @@ class _RemovedRecords:
     nodes: F8
     billing: F8
     is_job: I8
+    kinds: npt.NDArray[np.object_]  # text of each
 
 
 def _add_sealed(source_id: int, removed: _RemovedRecords) -> None:
@@ -316,10 +249,13 @@ def _add_sealed(source_id: int, removed: _RemovedRecords) -> None:
     zero = np.zeros(len(removed.end_us), np.int64)
     ones, no_site = zero + 1, np.zeros(len(removed.end_us), "S1")
     rates = (removed.cpus, removed.gpus, removed.mem_mb, removed.nodes, removed.billing)
-    records = buckets.FinishedRecords(ones, ones, zero, zero, no_site, removed.start_us, removed.end_us, *rates)
-    delta = buckets.compute_delta(records)
-    amounts = buckets.delta_amounts(delta)
-    ended = np.searchsorted(delta.hour, removed.end_us // buckets.HOUR_US)
+    held = bucket_deltas.stored_kinds(removed.kinds.tolist())
+    kinds = bucket_deltas.kind_rates(*held, removed.end_us - removed.start_us)
+    times = (removed.start_us, removed.end_us)
+    records = bucket_deltas.FinishedRecords(ones, ones, zero, zero, no_site, *times, *rates, kinds)
+    delta = bucket_deltas.compute_delta(records)
+    amounts = bucket_deltas.delta_amounts(delta)
+    ended = np.searchsorted(delta.hour, removed.end_us // bucket_deltas.HOUR_US)
     # every record counts in the hour of its end, also charges and withdrawals
     n_records = amounts[:, -1].astype(np.int64)
     amounts[:, -1] = np.bincount(ended, weights=removed.is_job, minlength=len(delta.hour))
@@ -328,11 +264,12 @@ def _add_sealed(source_id: int, removed: _RemovedRecords) -> None:
             _ADD_SEALED,
             [
                 source_id,
-                TimestamptzArray(delta.hour * buckets.HOUR_US),
-                Int8Array(n_records),
-                *(Float8Array(np.ascontiguousarray(amounts[:, column])) for column in range(amounts.shape[1])),
+                timestamptz_array(delta.hour * bucket_deltas.HOUR_US),
+                int8_array(n_records),
+                *(float8_array(np.ascontiguousarray(amounts[:, column])) for column in range(amounts.shape[1])),
             ],
         )
+    add_sealed_kinds(source_id, delta)
 
 
 def _delete_replaced() -> int:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from django.db.models import Max
 
+from apps.core.resource_kinds import kinds_of_object
 from apps.runs.models import Run as WorkerRun
 from apps.usage.models import Record, ReplacedRecord, RunLine, Source, UnclearJob
 from apps.usage.parsers.base import (
@@ -375,6 +376,7 @@ def _row_at(batch: RecordBatch, at: int) -> RecordRow:
         restart=int(batch.restart[at]),
         revision=int(batch.revision[at]),
         is_charge=bool(batch.is_charge[at]),
+        kinds=batch.kinds[batch.kind[at]],
     )
 
 
@@ -392,6 +394,7 @@ def row_of(record: Record | ReplacedRecord) -> RecordRow:
         queue=job_class.queue,
         partition=job_class.partition,
         qos=job_class.qos,
+        kinds=kinds_of_object(record.kinds),
         **{name: getattr(record, name) for name in (*same, *more)},
     )
 

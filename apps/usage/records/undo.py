@@ -32,6 +32,21 @@ from apps.usage.records.versions import lock_source
 KIND = "usage_undo"
 AT_A_TIME = 50_000  # pieces touch mostly the same buckets: few large ones are faster
 _OVER = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
+_IDS = "SELECT COALESCE(min(id), 0), COALESCE(max(id), -1) FROM usage_record WHERE run_id = %s AND id > %s"
+_NEXT = "SELECT array_agg(id) FROM usage_record WHERE id > %s AND id <= %s AND run_id = %s"
+
+# For records that retention removed, the newest sealed hour is used. What the first of them were is only known from
+# before: the first submissions of a source stay as they are then.
+_TIMES = f"""
+UPDATE usage_source SET last_record_end_at = COALESCE(
+        found.last_end_at, (SELECT max(hour_at) FROM usage_sealedhour WHERE source_id = %(source)s)),
+    first_submit_at = CASE WHEN sealed_before_at IS NULL THEN found.first_at ELSE usage_source.first_submit_at END,
+    first_wait_at = CASE WHEN sealed_before_at IS NULL THEN found.wait_at ELSE usage_source.first_wait_at END
+FROM (SELECT max(end_at) AS last_end_at, min(submit_at) AS first_at,
+    min(submit_at) FILTER (WHERE submit_at < start_at OR state = {PENDING}) AS wait_at
+    FROM usage_record WHERE source_id = %(source)s) AS found
+WHERE id = %(source)s
+"""  # noqa: S608 - constants only
 
 
 @transaction.atomic
@@ -133,10 +148,6 @@ def _remedy(run_id: int | None) -> str:
     return "send corrections or withdrawals of single records instead"
 
 
-_IDS = "SELECT COALESCE(min(id), 0), COALESCE(max(id), -1) FROM usage_record WHERE run_id = %s AND id > %s"
-_NEXT = "SELECT array_agg(id) FROM usage_record WHERE id > %s AND id <= %s AND run_id = %s"
-
-
 def run_undo(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_undo`: resumes behind the last committed piece."""
     usage_import = Import.objects.select_related("source", "run", "owner").get(pk=run.arguments["import"])
@@ -178,20 +189,6 @@ def _undo_piece(usage_import: Import, cursor: dict[str, int]) -> int:
     cursor["removed"] += n_removed
     cursor["put_back"] += n_back
     return n_removed
-
-
-# For records that retention removed, the newest sealed hour is used. What the first of them were is only known from
-# before: the first submissions of a source stay as they are then.
-_TIMES = f"""
-UPDATE usage_source SET last_record_end_at = COALESCE(
-        found.last_end_at, (SELECT max(hour_at) FROM usage_sealedhour WHERE source_id = %(source)s)),
-    first_submit_at = CASE WHEN sealed_before_at IS NULL THEN found.first_at ELSE usage_source.first_submit_at END,
-    first_wait_at = CASE WHEN sealed_before_at IS NULL THEN found.wait_at ELSE usage_source.first_wait_at END
-FROM (SELECT max(end_at) AS last_end_at, min(submit_at) AS first_at,
-    min(submit_at) FILTER (WHERE submit_at < start_at OR state = {PENDING}) AS wait_at
-    FROM usage_record WHERE source_id = %(source)s) AS found
-WHERE id = %(source)s
-"""  # noqa: S608 - constants only
 
 
 def _rebuild_without(usage_import: Import, at: datetime) -> None:

@@ -24,7 +24,7 @@ from apps.usage.parsers.base import (
     instant,
     microseconds,
 )
-from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
+from apps.usage.pgbinary import int8_array, text_array, timestamptz_array
 from apps.usage.records.record_keys import job_numbers, key_hash
 
 VANISHED = "vanished"  # note of an open record that a complete listing didn't contain
@@ -34,6 +34,27 @@ _WITHDRAWN_END = np.iinfo(np.int64).max  # a withdrawal is later than every vers
 
 
 COUNTED = ("new", "duplicate", "corrected", "late", "too_late", "rejected")
+COLLISION = "same_hash"
+
+_FIND = f"""
+SELECT array_agg(given.ordinal - 1), array_agg(record.id), array_agg(COALESCE(record.revision, 0)),
+    array_agg(COALESCE(record.end_at, '-infinity')),
+    array_agg(record.state::int8),
+    array_agg(COALESCE(record.run_id, 0)::int8 * 8 + (record.kinds IS NOT NULL)::int * 4
+        + (record.note = '{VANISHED}')::int * 2 + (
+        (record.cluster, record.job, record.array_task, COALESCE(record.restart, 0))
+        <> (given.cluster, given.job, given.array_task, given.restart::int4))::int),
+    array_agg(COALESCE(record.billing, 0)), array_agg(record.account_id),
+    array_agg(COALESCE(record.start_at, '-infinity')), array_agg(COALESCE(record.sluid, 0))
+FROM unnest(%s::int8[], %s::int8[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
+    WITH ORDINALITY AS given(job_number, key_hash, cluster, job, array_task, submit_at, restart, ordinal)
+CROSS JOIN LATERAL (
+    SELECT * FROM usage_record AS stored
+    WHERE stored.source_id = %s::int4 AND stored.job_number = given.job_number::int4
+        AND stored.key_hash = given.key_hash AND stored.submit_at = given.submit_at
+        AND stored.submit_at >= %s AND stored.submit_at <= %s
+    LIMIT 1) AS record
+"""  # noqa: S608 - constants only
 
 
 @dataclass(slots=True)
@@ -101,16 +122,18 @@ class StoredVersions:
     is_other: Flags
     start_us: I8
     may_be: Flags
+    has_kinds: Flags
+    sluid: I8  # 0 if none is stored
 
     def take(self, chosen: I8 | Flags) -> StoredVersions:
         return StoredVersions(*[getattr(self, name)[chosen] for name in StoredVersions.__slots__])
 
     @classmethod
     def none(cls, n: int) -> StoredVersions:
-        ids, revisions, ends, states, runs, accounts, starts = np.zeros((7, n), np.int64)
+        ids, revisions, ends, states, runs, accounts, starts, sluids = np.zeros((8, n), np.int64)
         starts += NO_TIME
-        other, may_be = np.zeros((2, n), np.bool_)
-        return cls(ids, revisions, ends, states, runs, np.zeros(n), accounts, other, starts, may_be)
+        other, may_be, has_kinds = np.zeros((3, n), np.bool_)
+        return cls(ids, revisions, ends, states, runs, np.zeros(n), accounts, other, starts, may_be, has_kinds, sluids)
 
 
 @dataclass(slots=True)
@@ -155,6 +178,8 @@ def classify(batch: RecordBatch, stored: StoredVersions) -> Classification:
 
 def _may_repeat(batch: RecordBatch) -> Flags:
     """Which records share their key hash with another record of the batch."""
+    if len(batch) == 1:
+        return np.zeros(1, np.bool_)
     hashes = key_hash(batch)
     ordered = np.sort(hashes)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
@@ -169,9 +194,6 @@ def _collide(batch: RecordBatch, rows: I8) -> Flags:
     for row, number, key in zip(rows.tolist(), numbers, keys_of(batch, rows), strict=True):
         collide[row] = key_of.setdefault(number, key) != key
     return collide
-
-
-COLLISION = "same_hash"
 
 
 def collision_rejections(batch: RecordBatch, rows: I8) -> list[Rejection]:
@@ -193,25 +215,6 @@ def lock_source(source_id: int) -> None:
         cursor.execute(LOCK_SOURCE % source_id)
 
 
-_FIND = f"""
-SELECT array_agg(given.ordinal - 1), array_agg(record.id), array_agg(record.revision),
-    array_agg(COALESCE(record.end_at, '-infinity')),
-    array_agg(record.state::int8),
-    array_agg(COALESCE(record.run_id, 0)::int8 * 4 + (record.note = '{VANISHED}')::int * 2 + (
-        (record.cluster, record.job, record.array_task, record.restart)
-        <> (given.cluster, given.job, given.array_task, given.restart::int4))::int),
-    array_agg(record.billing), array_agg(record.account_id), array_agg(COALESCE(record.start_at, '-infinity'))
-FROM unnest(%s::int8[], %s::int8[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
-    WITH ORDINALITY AS given(job_number, key_hash, cluster, job, array_task, submit_at, restart, ordinal)
-CROSS JOIN LATERAL (
-    SELECT * FROM usage_record AS stored
-    WHERE stored.source_id = %s::int4 AND stored.job_number = given.job_number::int4
-        AND stored.key_hash = given.key_hash AND stored.submit_at = given.submit_at
-        AND stored.submit_at >= %s AND stored.submit_at <= %s
-    LIMIT 1) AS record
-"""  # noqa: S608 - constants only
-
-
 def find_stored(
     source_id: int, batch: RecordBatch, *, last_submit_us: int | None = None, is_listing: bool = False
 ) -> StoredVersions:
@@ -231,14 +234,14 @@ def find_stored(
     asked = batch if len(chosen) == len(batch) else batch.take(chosen)
     with join_transaction(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
-        numbers = [Int8Array(job_numbers(asked.job)), Int8Array(key_hash(asked).view(np.int64))]
-        keys = [TextArray(asked.cluster), TextArray(asked.job), TextArray(asked.array_task)]
-        times = [TimestamptzArray(asked.submit_us), Int8Array(asked.restart)]
+        numbers = [int8_array(job_numbers(asked.job)), int8_array(key_hash(asked).view(np.int64))]
+        keys = [text_array(asked.cluster), text_array(asked.job), text_array(asked.array_task)]
+        times = [timestamptz_array(asked.submit_us), int8_array(asked.restart)]
         span = [instant(int(each)) for each in (asked.submit_us.min(), asked.submit_us.max())]
         columns = pgbinary.fetch_columns(_FIND, [*numbers, *keys, *times, source_id, *span])
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if columns:
-        asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id, start_us = columns
+        asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id, start_us, sluid = columns
         index = chosen[asked_place]
         vanished, is_other = (run_and_note & 2).astype(np.bool_), (run_and_note & 1).astype(np.bool_)
         open_state = np.full(len(state), -1) if is_listing else np.where(state == FINISHED, RUNNING, PENDING)
@@ -247,9 +250,10 @@ def find_stored(
         index, same = index[~is_other], ~is_other
         stored.id[index], stored.revision[index], stored.state[index] = stored_id[same], revision[same], state[same]
         stored.end_us[index] = comparable_end(end_us, state)[same]
-        stored.run_id[index] = run_and_note[same] >> 2
+        stored.run_id[index] = run_and_note[same] >> 3
+        stored.has_kinds[index] = (run_and_note[same] & 4).astype(np.bool_)
         stored.billing[index], stored.account_id[index] = billing[same], account_id[same]
-        stored.start_us[index] = start_us[same]
+        stored.start_us[index], stored.sluid[index] = start_us[same], sluid[same]
     return stored
 
 
@@ -267,18 +271,23 @@ def keys_of(batch: RecordBatch, chosen: I8) -> list[tuple[object, ...]]:
 
 
 def _compare(batch: RecordBatch, end_us: I8, stored: StoredVersions) -> I8:
-    """Sign of (incoming − stored) in the order of revision, end, state; of the same version, exact billing is newer."""
+    """Sign of (incoming − stored) in the order of revision, end, state. Of the same version, the one that says more is
+    newer: exact billing, or kinds of resources or a SLUID where none are stored.
+    """
     by_state = np.sign(batch.state - stored.state)
     by_end = (end_us > stored.end_us).astype(np.int64) - (end_us < stored.end_us)
     by_revision = np.sign(batch.revision - stored.revision)
     by_version = np.where(by_revision != 0, by_revision, np.where(by_end != 0, by_end, by_state))
-    return np.where(by_version != 0, by_version, _is_more_exact(batch.billing, stored.billing).astype(np.int64))
+    return np.where(by_version != 0, by_version, _says_more(batch, stored).astype(np.int64))
 
 
-def _is_more_exact(billing: F8, stored: F8) -> Flags:
-    """Whether the stored billing is the incoming one truncated, as Slurm records it."""
-    is_more: Flags = (stored == np.floor(billing)) & (billing > stored)
-    return is_more
+def _says_more(batch: RecordBatch, stored: StoredVersions) -> Flags:
+    """Whether the stored billing is the incoming one truncated, as Slurm records it, or only the incoming one has
+    kinds or a SLUID.
+    """
+    is_exact: Flags = (stored.billing == np.floor(batch.billing)) & (batch.billing > stored.billing)
+    has_more: Flags = ((batch.kind > 0) & ~stored.has_kinds) | ((batch.sluid != 0) & (stored.sluid == 0))
+    return is_exact | has_more
 
 
 def comparable_end(end_us: I8, state: I8) -> I8:
@@ -289,7 +298,7 @@ def _classify_repeated(batch: RecordBatch, end_us: I8, stored: StoredVersions, r
     """Classify records with repeated keys one by one; returns the last accepted version of each key."""
     newest: dict[tuple[object, ...], tuple[int, int, int]] = {}
     winner: dict[tuple[object, ...], int] = {}
-    is_more_exact = _is_more_exact(batch.billing, stored.billing)
+    says_more = _says_more(batch, stored)
     for row, key in zip(rows.tolist(), keys_of(batch, rows), strict=True):
         version = (int(batch.revision[row]), int(end_us[row]), int(batch.state[row]))
         if key not in newest and stored.id[row]:
@@ -297,7 +306,7 @@ def _classify_repeated(batch: RecordBatch, end_us: I8, stored: StoredVersions, r
         known = newest.get(key)
         if known is None:
             counts.new += 1
-        elif version == known and (key in winner or not is_more_exact[row]):
+        elif version == known and (key in winner or not says_more[row]):
             counts.duplicate += 1
             continue
         elif version < known:

@@ -29,9 +29,9 @@ from apps.usage.sources.pieces import Clock, Piece
 from apps.usage.sources.schedule import (
     FIRST_RETRY_S,
     KIND,
-    LONGEST_RETRY_S,
+    LONGEST_COLLECT_RETRY_S,
+    MOST_COLLECT_THREADS,
     MOST_OF_HOST,
-    MOST_THREADS,
     enqueue_collection,
     enqueue_due_collections,
     n_failures,
@@ -43,9 +43,9 @@ from apps.usage.sources.schedule import (
 __all__ = [
     "FIRST_RETRY_S",
     "KIND",
-    "LONGEST_RETRY_S",
+    "LONGEST_COLLECT_RETRY_S",
+    "MOST_COLLECT_THREADS",
     "MOST_OF_HOST",
-    "MOST_THREADS",
     "close_silent_jobs",
     "enqueue_collection",
     "enqueue_due_collections",
@@ -59,8 +59,8 @@ __all__ = [
 
 
 NUMBERS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rejected", "lines")
-MOST_REMEMBERED = 1000  # lines rejected again because windows overlap are listed once
-_MOST_ERROR = 1000
+MOST_REMEMBERED_LINES = 1000  # lines rejected again because windows overlap are listed once
+_LONGEST_STORED_ERROR = 1000
 PIECES: dict[str, Callable[[Source, datetime, Clock], Iterator[Piece]]] = {
     Source.Kind.DIRECTORY: directory.collect_pieces,
     Source.Kind.COMMAND: command.collect_pieces,
@@ -149,7 +149,7 @@ def _new_rejections(rejections: list[Rejection], remembered: list[str]) -> tuple
             known.add(mark)
             remembered = [*remembered, mark]
             new.append(rejection)
-    return new, remembered[-MOST_REMEMBERED:]
+    return new, remembered[-MOST_REMEMBERED_LINES:]
 
 
 def _list_rejected(
@@ -189,7 +189,9 @@ def _note_failure(source: Source, lease: Lease, error: Exception) -> None:
     message = error.message if isinstance(error, DomainError) else f"It failed: {type(error).__name__}."
     due_at = retry_due(source, at)
     with lease.fenced():
-        Source.all_objects.filter(pk=source.pk).update(collect_error=message[:_MOST_ERROR], collect_due_at=due_at)
+        Source.all_objects.filter(pk=source.pk).update(
+            collect_error=message[:_LONGEST_STORED_ERROR], collect_due_at=due_at
+        )
 
 
 def _finish(source: Source, lease: Lease, began_at: datetime, numbers: dict[str, int]) -> dict[str, Any]:
@@ -197,7 +199,9 @@ def _finish(source: Source, lease: Lease, began_at: datetime, numbers: dict[str,
     message = "; ".join(f"{name}: {why}" for name, why in sorted(problems.items()))
     with lease.fenced():
         Source.all_objects.filter(pk=source.pk).update(
-            collected_at=began_at, collect_error=message[:_MOST_ERROR], collect_due_at=next_due(source, began_at)
+            collected_at=began_at,
+            collect_error=message[:_LONGEST_STORED_ERROR],
+            collect_due_at=next_due(source, began_at),
         )
         result = {**numbers, "problems": problems}
         lease.finish(result, lease.clock())

@@ -15,16 +15,29 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
 from apps.core.addresses import allowed_targets
-from apps.core.errors import Invalid
+from apps.core.errors import Invalid, Unavailable
 from apps.core.operator_commands import OWN_CHECKS
 from apps.core.outbound_proxy import EXAMPLE, parse_proxy
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading
 from apps.usage.parsers.registry import AUTO, format_of, parse_checked
-from apps.usage.sources.pieces import Clock, Cursor, Piece, Progress, listing_piece, parse_listing
-from apps.usage.sources.programs import SHELLS, run_program
+from apps.usage.sources.pieces import (
+    Clock,
+    Cursor,
+    Piece,
+    Progress,
+    listing_piece,
+    parse_listing,
+    refuse_cut_output,
+)
+from apps.usage.sources.programs import JSON_OPTION, SHELLS, run_program
 
 WIDEST = timedelta(days=1)  # per call: bounds the output when much is to be collected
+FROM, TO = "{from}", "{to}"  # start and end of the window, in the zone of the source: 2026-01-31T12:00:00
+FROM_S, TO_S = "{from_s}", "{to_s}"  # the same in seconds since 1970
+PLACEHOLDERS = (FROM, TO, FROM_S, TO_S)
+_HEAD = 64 * 1024
+_TARGET = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}|unix:/[\x21-\x7e]+")
 
 
 class Window(NamedTuple):
@@ -46,12 +59,6 @@ def windows(cursor: Mapping[str, Any], terms: Mapping[str, Any], at: datetime) -
         if end >= at:
             return
         begin = end
-
-
-FROM, TO = "{from}", "{to}"  # start and end of the window, in the zone of the source: 2026-01-31T12:00:00
-FROM_S, TO_S = "{from_s}", "{to_s}"  # the same in seconds since 1970
-PLACEHOLDERS = (FROM, TO, FROM_S, TO_S)
-_HEAD = 64 * 1024
 
 
 def has_window_arguments(arguments: Sequence[str]) -> bool:
@@ -104,7 +111,12 @@ def collect_listing(source: Source, clock: Clock, cursor: Cursor) -> Iterator[Pi
 def _run_command(
     terms: Cursor, arguments: Sequence[str], format: str, reading: Reading, progress: Progress
 ) -> Iterator[Piece]:
-    """Run one command and parse its output. An empty output is an error for a listing, which always has a header."""
+    """Run one command and parse its output. An empty output is an error for JSON, and for a listing, which always has a
+    header.
+
+    Raises:
+        Unavailable: the output breaks off; nothing of it is stored.
+    """
     program = arguments[0].rpartition("/")[2]
     zone = reading.zone.key if reading.zone else "UTC"
     most_bytes, timeout_s = int(settings.FAIRSHARE_UPLOAD_BYTES), float(terms["timeout_s"])
@@ -112,6 +124,8 @@ def _run_command(
         head = stream.read(_HEAD)
         stream.seek(0)
         if not head:
+            if JSON_OPTION in arguments:
+                raise Unavailable(f"{program} wrote nothing, which is not JSON: it is run again.", code="cut_off")
             if has_window_arguments(terms.get("command", [])) and arguments is not terms.get("listing"):
                 return
             raise Invalid(f"{program} wrote nothing: even a listing without jobs has a header.", code="empty_answer")
@@ -120,11 +134,10 @@ def _run_command(
             parsed = parse_listing(collector, stream, reading)
             yield listing_piece(collector, parsed, reading.at, progress.cursor, program)
         else:
+            refuse_cut_output(parse_checked(collector, stream, reading, head=head), program)
+            stream.seek(0)
             for parsed in parse_checked(collector, stream, reading, head=head):
                 yield progress.add(parsed, program, collector)
-
-
-_TARGET = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 
 
 @register(OWN_CHECKS)
@@ -137,7 +150,7 @@ def _targets() -> Iterator[CheckMessage]:
         if not _TARGET.fullmatch(entry):
             message = f"FAIRSHARE_OUTBOUND_ALLOW contains {entry!r}, which is not a single target."
             yield Error(
-                message, hint="Write host:port or [IPv6]:port; networks and * are not allowed.", id="usage.E001"
+                message, hint="Write host:port, [IPv6]:port or unix:/path; no networks and no *.", id="usage.E001"
             )
     file = settings.FAIRSHARE_OUTBOUND_CA_FILE
     if file and not os.access(file, os.R_OK):

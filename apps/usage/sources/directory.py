@@ -29,7 +29,7 @@ from apps.usage.sources.growing_files import (
 )
 from apps.usage.sources.pieces import Clock, Piece, Progress, listing_piece, parse_listing, zone_of_source
 
-MOST_REMEMBERED = 10_000  # digests of removed files, so that they are not read again under another name
+MOST_REMEMBERED_FILES = 10_000  # digests of removed files, so that they are not read again under another name
 
 
 def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
@@ -132,5 +132,5 @@ def _drop_removed(cursor: dict[str, Any], names: set[str]) -> dict[str, Any]:
         **cursor,
         "files": {name: known for name, known in files.items() if name in names},
         "problems": {name: why for name, why in problems.items() if name in names},
-        "gone": [*cursor.get("gone", []), *gone][-MOST_REMEMBERED:],
+        "gone": [*cursor.get("gone", []), *gone][-MOST_REMEMBERED_FILES:],
     }

@@ -21,6 +21,11 @@ from apps.usage.sources.pieces import Piece, Progress
 
 MOST_FILES = 10_000
 _UNFINISHED = (".tmp", ".part", ".partial", ".filepart", ".swp", "~")
+MOST_GONE = 50  # disappeared files whose last lines may still appear in a copy
+_MARK = 4096
+_HEAD = 64 * 1024
+Followed = dict[str, Any]  # name, inode, offset, resume, format, n_head, head, n_tail, tail
+_FINGERPRINT = ("n_head", "head", "n_tail", "tail")
 
 
 class FolderFile(NamedTuple):
@@ -97,12 +102,6 @@ def open_file_state(file: IO[bytes], path: Path) -> FolderFile:
     return FolderFile(path, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-MOST_GONE = 50  # disappeared files whose last lines may still appear in a copy
-_MARK = 4096
-_HEAD = 64 * 1024
-Followed = dict[str, Any]  # name, inode, offset, resume, format, n_head, head, n_tail, tail
-
-
 def collect_grown_files(
     folder: Path, terms: dict[str, Any], cursor: dict[str, Any], reading: Reading
 ) -> Iterator[Piece]:
@@ -161,9 +160,6 @@ def _continues(folder_file: FolderFile, old: Followed) -> bool:
             return _fingerprint(file, old["offset"], old["n_head"]) == {key: old[key] for key in _FINGERPRINT}
     except OSError:
         return False
-
-
-_FINGERPRINT = ("n_head", "head", "n_tail", "tail")
 
 
 def _fingerprint(file: IO[bytes], offset: int, n_head: int | None = None) -> dict[str, Any]:

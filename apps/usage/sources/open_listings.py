@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
 from apps.runs.models import Run
-from apps.usage import buckets, changed_hours, pgbinary
+from apps.usage import bucket_deltas, buckets, changed_hours, pgbinary
 from apps.usage.models import Source
 from apps.usage.open_jobs import KNOWN_UNTIL
 from apps.usage.parsers.base import FINISHED, PENDING, RUNNING, WITHDRAWN, RecordBatch, RecordRow, instant
@@ -25,6 +25,34 @@ from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_colum
 from apps.usage.records.versions import VANISHED, Counts, lock_source
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+# It was last seen when it was last reported, and ran no longer than it may, unless a listing showed that it did.
+_LAST = f"GREATEST(record.start_at, LEAST(record.seen_at, {KNOWN_UNTIL}))"
+_CLOSE = f"""
+WITH closed AS (
+    UPDATE usage_record AS record SET note = '{VANISHED}',
+        state = CASE WHEN record.state = {RUNNING} AND {_LAST} >= %s THEN {FINISHED} ELSE {WITHDRAWN} END,
+        end_at = CASE WHEN record.state = {RUNNING} AND {_LAST} >= %s THEN {_LAST} END
+    FROM usage_source AS source
+    WHERE record.source_id = %s::int4 AND source.id = record.source_id
+        AND record.state <> {FINISHED} AND record.state IN ({PENDING}, {RUNNING})
+        AND (record.cluster = ANY(%s::text[]) OR %s::text[] IS NULL)
+        AND (record.seen_at IS NULL OR record.seen_at < %s) AND record.submit_at <= %s
+    RETURNING record.*),
+ended AS (SELECT {FINISHED_COLUMNS} FROM closed WHERE state = {FINISHED})
+SELECT (SELECT NULLIF(count(*), 0) FROM closed), (SELECT min(submit_at) FROM closed WHERE state = {WITHDRAWN}), ended.*
+FROM ended
+"""  # noqa: S608 - constants only
+# Of what runs on beyond the time that it asked for, more counts now.
+_LISTED = f"""
+UPDATE usage_source AS source SET listed_at = GREATEST(source.listed_at, %(at)s),
+    watermark = watermark + EXISTS(SELECT FROM usage_record AS record WHERE record.source_id = source.id
+        AND record.state <> {FINISHED} AND record.state = {RUNNING} AND {KNOWN_UNTIL} < %(at)s)::int
+WHERE id = %(source)s
+"""  # noqa: S608 - constants only
+_ADVANCE = """
+UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(last_received_at, %s) WHERE id = %s
+"""
 
 
 def ingest_listing(
@@ -71,35 +99,6 @@ def _close_all(source_id: int, at: datetime, days: int) -> int:
     return counts.vanished
 
 
-# It was last seen when it was last reported, and ran no longer than it may, unless a listing showed that it did.
-_LAST = f"GREATEST(record.start_at, LEAST(record.seen_at, {KNOWN_UNTIL}))"
-_CLOSE = f"""
-WITH closed AS (
-    UPDATE usage_record AS record SET note = '{VANISHED}',
-        state = CASE WHEN record.state = {RUNNING} AND {_LAST} >= %s THEN {FINISHED} ELSE {WITHDRAWN} END,
-        end_at = CASE WHEN record.state = {RUNNING} AND {_LAST} >= %s THEN {_LAST} END
-    FROM usage_source AS source
-    WHERE record.source_id = %s::int4 AND source.id = record.source_id
-        AND record.state <> {FINISHED} AND record.state IN ({PENDING}, {RUNNING})
-        AND (record.cluster = ANY(%s::text[]) OR %s::text[] IS NULL)
-        AND (record.seen_at IS NULL OR record.seen_at < %s) AND record.submit_at <= %s
-    RETURNING record.*),
-ended AS (SELECT {FINISHED_COLUMNS} FROM closed WHERE state = {FINISHED})
-SELECT (SELECT NULLIF(count(*), 0) FROM closed), (SELECT min(submit_at) FROM closed WHERE state = {WITHDRAWN}), ended.*
-FROM ended
-"""  # noqa: S608 - constants only
-# Of what runs on beyond the time that it asked for, more counts now.
-_LISTED = f"""
-UPDATE usage_source AS source SET listed_at = GREATEST(source.listed_at, %(at)s),
-    watermark = watermark + EXISTS(SELECT FROM usage_record AS record WHERE record.source_id = source.id
-        AND record.state <> {FINISHED} AND record.state = {RUNNING} AND {KNOWN_UNTIL} < %(at)s)::int
-WHERE id = %(source)s
-"""  # noqa: S608 - constants only
-_ADVANCE = """
-UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(last_received_at, %s) WHERE id = %s
-"""
-
-
 def _close_missing(
     source: Source, clusters: list[str] | None, at: datetime, counts: Counts, *, contact_at: datetime
 ) -> None:
@@ -113,11 +112,11 @@ def _close_missing(
         changed_hours.note_change(source.pk, first_at)
     if closed[0] is not None:
         ended = finished_from_columns(closed, sign=1)
-        delta = buckets.compute_delta(ended)
+        delta = bucket_deltas.compute_delta(ended)
         buckets.apply_delta(source.pk, delta)
         nothing = RecordBatch.from_rows([])
         overlaps.add_presence(source, delta, nothing, has_rivals=limits.has_rivals, at=at)
-        counts.core_s += float(delta.amounts[:, 0].sum(dtype=np.float64)) / buckets.QUANTA
+        counts.core_s += float(delta.amounts[:, 0].sum(dtype=np.float64)) / bucket_deltas.QUANTA
         counts.account_ids |= set(np.unique(ended.account_id).tolist())
     counts.vanished = n_closed
     with connection.cursor() as cursor:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
+from apps.core.errors import Unavailable
 from apps.usage.models import Source
-from apps.usage.parsers.base import Collector, Parsed, Reading, RecordBatch, Rejection, concatenate_batches
+from apps.usage.parsers.base import (
+    ENDS_READING,
+    Collector,
+    Parsed,
+    Reading,
+    RecordBatch,
+    Rejection,
+    concatenate_batches,
+)
 
 Cursor = dict[str, Any]
 Clock = Callable[[], datetime]
@@ -47,6 +56,22 @@ class Progress:
 
 def zone_of_source(source: Source) -> ZoneInfo | None:
     return ZoneInfo(source.time_zone) if source.time_zone else None
+
+
+def refuse_cut_output(pieces: Iterable[Parsed], place: str) -> None:
+    """Read what a source sent to its end before any of it is stored: half of a window must not be stored at all, since
+    the next collection begins behind the window.
+
+    pieces: all of it. place: who sent it, for the message.
+
+    Raises:
+        Unavailable: its format says that it breaks off, or can't be read to its end.
+    """
+    for piece in pieces:
+        for rejection in piece.rejections:
+            if rejection.code in ENDS_READING:
+                message = f"{place} sent half an answer, of which nothing is stored. {rejection.message}"
+                raise Unavailable(f"{message} It is collected again.", code="cut_off")
 
 
 def parse_listing(collector: Collector, stream: BinaryIO, reading: Reading) -> Parsed:

@@ -22,9 +22,10 @@ from apps.core.errors import Invalid, TooLarge, Unavailable
 from apps.usage.parsers.base import excerpt
 
 MOST_ARGUMENTS = 64
-MOST_CHARACTERS = 1024
+LONGEST_COMMAND = 1024
 _READ = 256 * 1024
-_MOST_ERROR = 4096
+_LONGEST_PROGRAM_ERROR = 4096
+JSON_OPTION = "--json"  # of the commands of Slurm and Flux
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish", "busybox", "env", "sudo", "su", "doas", "xargs"}
 _PASSED_ON = ("SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "PBS_HOME", "PBS_EXEC", "KRB5CCNAME")
 
@@ -65,7 +66,7 @@ def run_program(arguments: Sequence[str], *, time_zone: str, timeout_s: float, m
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(program, time_zone, os.environ, wants_json="--json" in arguments),
+            env=environment(program, time_zone, os.environ, wants_json=JSON_OPTION in arguments),
             cwd="/",
             start_new_session=True,
         ) as process:
@@ -119,7 +120,7 @@ def _read(process: subprocess.Popen[bytes], kept: BinaryIO, name: str, end_s: fl
                 if not data:
                     waiting.unregister(key.fileobj)
                 elif key.fileobj is process.stderr:
-                    error = (error + data)[-_MOST_ERROR:]
+                    error = (error + data)[-_LONGEST_PROGRAM_ERROR:]
                 else:
                     n_bytes += len(data)
                     if n_bytes > most_bytes:

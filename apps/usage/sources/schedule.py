@@ -13,10 +13,10 @@ from apps.usage.models import Source
 
 KIND = "usage_collect"
 FIRST_RETRY_S = 60.0
-LONGEST_RETRY_S = 3600.0  # or the source's own interval if longer
+LONGEST_COLLECT_RETRY_S = 3600.0  # or the source's own interval if longer
 MOST_OF_HOST = 3  # collections at once that wait for one host or program
-MOST_THREADS = 6
-_MOST_COUNTED = 20
+MOST_COLLECT_THREADS = 6
+_MOST_COUNTED_FAILURES = 20
 
 
 def subject_of(source: Source) -> str:
@@ -41,7 +41,7 @@ def n_failures(source: Source) -> int:
     """Number of consecutive failures among the newest collections."""
     ended = Run.objects.filter(kind=KIND, subject=subject_of(source), finished_at__isnull=False).order_by("-id")
     n_failed = 0
-    for state in ended.values_list("state", flat=True)[:_MOST_COUNTED]:
+    for state in ended.values_list("state", flat=True)[:_MOST_COUNTED_FAILURES]:
         if state != Run.State.FAILED:
             break
         n_failed += 1
@@ -80,7 +80,7 @@ def _is_due(source: Source, at: datetime) -> bool:
 
 
 def _longest_wait_s(source: Source) -> float:
-    return max(LONGEST_RETRY_S, float(source.collect_every_s or 0))
+    return max(LONGEST_COLLECT_RETRY_S, float(source.collect_every_s or 0))
 
 
 def enqueue_collection(source: Source, *, at: datetime, owner: User | None = None) -> Run:
@@ -99,6 +99,7 @@ def _called_by(source: Source) -> str:
     """The host or program that a collection waits for; "" for a folder."""
     terms = source.collecting
     if source.kind == Source.Kind.SLURM_REST:
-        return f"host:{split_address(terms['address']).netloc}"
+        address = str(terms["address"])
+        return f"host:{split_address(address).netloc or address}"
     program = (terms.get("command") or terms.get("listing") or [""])[0]
     return f"program:{program}" if program else ""

@@ -11,8 +11,8 @@ from typing import Any
 from django.db import transaction
 
 from apps.accounts import audit_log as audit
-from apps.accounts.account_ids import refuse_reserved
 from apps.accounts.actor import Actor
+from apps.accounts.entry_accounts import refuse_reserved
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.runs.models import Run
 from apps.usage.authority import require_create, require_open, require_write
@@ -27,13 +27,6 @@ from apps.usage.services import NewSource, make_source, zone_of
 from apps.usage.sources.schedule import KIND, enqueue_collection, subject_of
 from apps.usage.sources.source_settings import validate_terms
 
-
-def newest_collection(*, source: Source, actor: Actor) -> Run | None:
-    """The newest collection of a source; visible to all who can see the source."""
-    get_source(slug=source.slug, actor=actor)
-    return Run.objects.filter(kind=KIND, subject=subject_of(source)).order_by("-id").first()
-
-
 SETTINGS = (
     *("name", "namespace", "site", "cluster", "time_zone", "origin", "expected_every_s", "names_people"),
     *("kind", "collecting", "collect_every_s", "skew_tolerance_s", "keep_records_days", "longest_run_s"),
@@ -44,15 +37,21 @@ COLLECT_EVERY_S = 300  # default when a source becomes collected
 MOST_SKEW_S = 86400
 BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # kinds that can be set up by hand
 NEW = "new"  # a path of the pages, so no source can have this slug
-MOST_DAYS = 36_600
+MOST_RETENTION_DAYS = 36_600
 _TEXTS = {"name": 128, "namespace": 128, "site": 128, "cluster": 128, "time_zone": 64, "origin": 128}
 _SECONDS = {
     "expected_every_s": (60, MOST_INTERVAL_S),
     "collect_every_s": (LEAST_INTERVAL_S, MOST_INTERVAL_S),
-    "keep_records_days": (1, MOST_DAYS),
+    "keep_records_days": (1, MOST_RETENTION_DAYS),
     "longest_run_s": (60, MOST_JOB_S),
 }
 _LOCATION = ("folder", "files", "command", "address")  # if one of these changes, the cursor is discarded
+
+
+def newest_collection(*, source: Source, actor: Actor) -> Run | None:
+    """The newest collection of a source; visible to all who can see the source."""
+    get_source(slug=source.slug, actor=actor)
+    return Run.objects.filter(kind=KIND, subject=subject_of(source)).order_by("-id").first()
 
 
 def may_set_up(actor: Actor) -> bool:

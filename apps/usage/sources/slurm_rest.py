@@ -2,97 +2,135 @@
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO
 from urllib.parse import urlencode
 
-from django.conf import settings
-
-from apps.core.errors import Invalid, Unavailable
-from apps.core.outbound import Limits, fetch
+from apps.core.errors import Unavailable
 from apps.usage.models import Source
-from apps.usage.parsers.base import Reading
+from apps.usage.parsers.base import Parsed, Reading, RecordBatch
 from apps.usage.parsers.registry import FORMATS
-from apps.usage.sources.command import windows
-from apps.usage.sources.pieces import Clock, Piece, Progress, listing_piece, parse_listing, zone_of_source
-
-_MOST_BYTES = 16 * 1024
-
-
-def read_token(slug: str) -> str:
-    """Read the token of a source from its file in FAIRSHARE_SECRETS_DIR.
-
-    Raises:
-        Invalid: the file is missing, readable by others, or no token; with the remedy.
-    """
-    path = Path(settings.FAIRSHARE_SECRETS_DIR) / slug
-    where = f"FAIRSHARE_SECRETS_DIR/{slug}"
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
-                raise Invalid(f"{where} must be readable by its owner only: chmod 600.", code="secret_is_open")
-            text = file.read(_MOST_BYTES).decode("ascii").strip()
-    except OSError as error:
-        raise Invalid(f"{where} can't be read: put the token there, mode 0600.", code="no_secret") from error
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{where} contains no token: one line of ASCII.", code="no_secret") from error
-    if not text or not text.isprintable() or " " in text:
-        raise Invalid(f"{where} contains no token: one line of ASCII.", code="no_secret")
-    return text
-
+from apps.usage.sources.command import Window, windows
+from apps.usage.sources.pieces import (
+    Clock,
+    Piece,
+    Progress,
+    listing_piece,
+    parse_listing,
+    refuse_cut_output,
+    zone_of_source,
+)
+from apps.usage.sources.reservations import charge_reservations, read_reservations
+from apps.usage.sources.slurmrestd import IN_CURSOR, SLURM, SLURMDB, NoSuchPath, Slurmrestd, remembered_parsers
 
 ACCOUNTING, QUEUE = "sacct-json", "squeue-json"
+ASK_PARSERS_EVERY_S = 86400  # an update of Slurm brings a newer one; the specification has megabytes
+LAST_OF_TEXT_TIMES = 39  # of the parsers v0.0.x
 
 
 def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
     """Collect finished jobs first, then open ones: a job that ends in between is closed by the listing, and
     corrected later.
+
+    An answer is stored only if it is whole, so a token that expires in between leaves the windows before it.
     """
-    terms, token = source.collecting, read_token(source.slug)
-    progress, reading = Progress(dict(source.cursor)), Reading(at, zone_of_source(source), source.billing)
+    terms, progress = source.collecting, Progress(dict(source.cursor))
+    daemon = Slurmrestd(
+        address=str(terms["address"]),
+        slug=source.slug,
+        user=str(terms["user"]),
+        timeout_s=float(terms["timeout_s"]),
+        clock=clock,
+    )
+    jobs = _Jobs(daemon, terms, progress, at)
+    jobs.choose()
+    reading = Reading(at, zone_of_source(source), source.billing)
     if terms["accounting"]:
         for window in windows(progress.cursor, terms, at):
-            times = {"start_time": int(window.from_at.timestamp()), "end_time": int(window.to_at.timestamp())}
-            path = f"/slurmdb/{terms['version']}/jobs?{urlencode(times)}"
-            with _fetch(terms, token, path) as stream:
+            with jobs.get(SLURMDB, window) as stream:
                 collector = FORMATS[ACCOUNTING]
+                refuse_cut_output(collector.parse(stream, reading), f"{daemon.address}/slurmdb")
+                stream.seek(0)
                 for parsed in collector.parse(stream, reading):
                     yield progress.add(parsed, "slurmdb", collector)
             yield progress.step(to_s=int(window.to_at.timestamp()))
     if terms["queue"]:
         listed_at, collector = clock(), FORMATS[QUEUE]
-        with _fetch(terms, token, f"/slurm/{terms['version']}/jobs") as stream:
+        with jobs.get(SLURM) as stream:
             parsed = parse_listing(collector, stream, reading._replace(at=listed_at))
         yield listing_piece(collector, parsed, listed_at, progress.cursor, "slurm")
+    if terms.get("reservations"):
+        yield _reservation_piece(source, jobs, progress, clock())
 
 
-def _fetch(terms: dict[str, object], token: str, path: str) -> BinaryIO:
-    """Fetch an answer of the daemon into an unnamed temporary file.
+def _reservation_piece(source: Source, jobs: _Jobs, progress: Progress, at: datetime) -> Piece:
+    """Charges of unused time, after the jobs of this pass are stored."""
+    listed = read_reservations(jobs.get_document(SLURM, "reservations"))
+    charges = charge_reservations(source, listed, progress.cursor.get("reservations", {}), at=at)
+    progress.cursor = {**progress.cursor, "reservations": charges.remembered}
+    return Piece(Parsed(RecordBatch.from_rows(charges.rows), [], n_lines=len(charges.rows)), progress.cursor, "slurm")
 
-    Raises:
-        Invalid: the token is rejected.
-        Unavailable: the daemon does not answer with status 200.
-    """
-    headers = {"X-SLURM-USER-TOKEN": token, "Accept": "application/json"}
-    if terms["user"]:
-        headers["X-SLURM-USER-NAME"] = str(terms["user"])
-    limits = Limits(n_bytes=int(settings.FAIRSHARE_UPLOAD_BYTES), total_s=float(str(terms["timeout_s"])))
-    kept = cast(BinaryIO, tempfile.TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR))  # noqa: SIM115 - the caller closes it
-    try:
-        answer = fetch(f"{terms['address']}{path}", headers=headers, limits=limits, into=kept)
-        if answer.status in (401, 403):
-            raise Invalid("The daemon rejects the token: replace it in its file.", code="token_refused")
-        if answer.status != 200:
-            where = path.partition("?")[0]
-            raise Unavailable(f"The daemon answers {where} with status {answer.status}.", code="bad_answer")
-        kept.seek(0)
-    except BaseException:
-        kept.close()
-        raise
-    return kept
+
+class _Jobs:
+    """The paths of jobs, with the parser of the settings, else the newest that the daemon offers."""
+
+    def __init__(self, daemon: Slurmrestd, terms: Mapping[str, Any], progress: Progress, at: datetime) -> None:
+        self._daemon, self._progress, self._at_s = daemon, progress, int(at.timestamp())
+        self._pinned = str(terms["version"])
+        wanted = {SLURMDB: terms["accounting"], SLURM: terms["queue"] or terms.get("reservations")}
+        self._families = [family for family, is_wanted in wanted.items() if is_wanted]
+        self._parsers = dict.fromkeys(self._families, self._pinned)
+
+    def choose(self) -> None:
+        """Choose the parsers; those that the daemon was asked for are stored with the next piece.
+
+        Raises:
+            Unavailable: the daemon offers none that this release reads.
+        """
+        if self._pinned:
+            return
+        self._parsers = remembered_parsers(self._progress.cursor)
+        asked_s = self._progress.cursor.get(IN_CURSOR, {}).get("asked_s", 0)
+        is_recent = 0 <= self._at_s - asked_s < ASK_PARSERS_EVERY_S
+        if not is_recent or not self._parsers.keys() >= set(self._families):
+            self._ask()
+
+    def get(self, family: str, window: Window | None = None) -> BinaryIO:
+        """The jobs of a family, of a window in time. If the remembered parser is gone, the daemon is asked once more.
+
+        Raises:
+            Unavailable: no answer; or the parser of the settings isn't offered.
+        """
+        try:
+            return self._daemon.get_file(self._path(family, window))
+        except NoSuchPath as problem:
+            if self._pinned:
+                offered = self._daemon.offered(self._families)
+                message = f"{problem.message} It offers {offered}: leave the version empty for the newest."
+                raise Unavailable(message, code="no_known_parser") from problem
+            before = self._parsers
+            self._ask()
+            if self._parsers == before:
+                raise
+        return self._daemon.get_file(self._path(family, window))
+
+    def get_document(self, family: str, name: str) -> dict[str, Any]:
+        """Another answer of the family, by the parser that its jobs were read with."""
+        return self._daemon.get_document(f"/{family}/{self._parsers[family]}/{name}")
+
+    def _ask(self) -> None:
+        self._parsers = self._daemon.find_parsers(self._families).by_family
+        daemon = {"parsers": self._parsers, "asked_s": self._at_s}
+        self._progress.cursor = {**self._progress.cursor, IN_CURSOR: daemon}
+
+    def _path(self, family: str, window: Window | None) -> str:
+        parser = self._parsers[family]
+        path = f"/{family}/{parser}/jobs"
+        if window is None:
+            return path
+        # Up to v0.0.39 a time is a text as in sacct, where `uts` is before seconds since 1970; then it is a number.
+        is_text = int(parser.rpartition(".")[2]) <= LAST_OF_TEXT_TIMES
+        before = "uts" if is_text else ""
+        start_s, end_s = (int(at.timestamp()) for at in (window.from_at, window.to_at))
+        return f"{path}?{urlencode({'start_time': f'{before}{start_s}', 'end_time': f'{before}{end_s}'})}"

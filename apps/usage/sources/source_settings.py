@@ -6,19 +6,35 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from apps.core.addresses import target_of
+from apps.core.addresses import UNIX, socket_target, target_of
 from apps.core.errors import DomainError, FieldProblem, Invalid
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.sources.growing_files import allowed_folder
-from apps.usage.sources.programs import MOST_ARGUMENTS, MOST_CHARACTERS, allowed_program
+from apps.usage.sources.programs import LONGEST_COMMAND, MOST_ARGUMENTS, allowed_program
+from apps.usage.sources.slurmrestd import PARSERS
 
 PREFIX = "collecting."
-_VERSION = re.compile(r"v\d{1,2}\.\d{1,2}\.\d{1,3}")
+_VERSION = re.compile(r"(?:v\d{1,2}\.\d{1,2}\.\d{1,3})?")
 _USER = re.compile(r"[A-Za-z0-9_.@-]{0,64}")
 DAY_S = 86400
 
 Problems = list[FieldProblem]
+
+_WINDOWS = {"overlap_s": 3600, "look_back_s": 7 * DAY_S, "timeout_s": 300}
+_KNOWN: dict[str, dict[str, Any]] = {
+    Source.Kind.PUSH: {},
+    Source.Kind.DIRECTORY: {
+        **{"folder": "", "pattern": "*", "files": "whole", "format": AUTO, "settle_s": 60},
+        **{"listing": [], "timeout_s": 300},
+    },
+    Source.Kind.COMMAND: {"command": [], "format": AUTO, "listing": [], **_WINDOWS},
+    Source.Kind.SLURM_REST: {
+        **{"address": "", "version": "", "user": "", "accounting": True, "queue": True},
+        "reservations": False,
+        **_WINDOWS,
+    },
+}
 
 
 def validate_terms(kind: str, raw_terms: Mapping[str, Any], *, time_zone: str) -> dict[str, Any]:
@@ -73,9 +89,9 @@ def _arguments(terms: dict[str, Any], problems: Problems, name: str) -> None:
     if not (isinstance(arguments, list) and arguments and all(isinstance(argument, str) for argument in arguments)):
         _add_problem(problems, name, "Write the program and its arguments as a list of texts.")
     elif len(arguments) > MOST_ARGUMENTS or any(
-        len(argument) > MOST_CHARACTERS or not (argument.isprintable() or not argument) for argument in arguments
+        len(argument) > LONGEST_COMMAND or not (argument.isprintable() or not argument) for argument in arguments
     ):
-        _add_problem(problems, name, f"At most {MOST_ARGUMENTS} printable arguments of {MOST_CHARACTERS} characters.")
+        _add_problem(problems, name, f"At most {MOST_ARGUMENTS} printable arguments of {LONGEST_COMMAND} characters.")
     else:
         _check(problems, name, lambda: allowed_program(arguments[0]))
 
@@ -84,18 +100,25 @@ def _slurm_rest(terms: dict[str, Any], problems: Problems) -> None:
     terms["address"] = str(terms["address"]).rstrip("/")
     _check(problems, "address", lambda: _plain_address(terms["address"]))
     if not isinstance(terms["version"], str) or not _VERSION.fullmatch(terms["version"]):
-        _add_problem(problems, "version", "Write the version of the daemon's interface, such as v0.0.40.")
+        message = f"Leave it empty for the newest that the daemon offers, or write {PARSERS[-1]} to {PARSERS[0]}."
+        _add_problem(problems, "version", message)
     if not isinstance(terms["user"], str) or not _USER.fullmatch(terms["user"]):
         _add_problem(problems, "user", "The name that the token is for, or nothing.")
-    for name in ("accounting", "queue"):
+    for name in ("accounting", "queue", "reservations"):
         if not isinstance(terms[name], bool):
             _add_problem(problems, name, "Write true or false.")
     if terms["accounting"] is False and terms["queue"] is False:
         _add_problem(problems, "accounting", "Collect finished jobs, open jobs, or both.")
+    if terms["reservations"] is True and terms["accounting"] is False:
+        message = "Unused is what no finished job held: collect finished jobs too."
+        _add_problem(problems, "reservations", message)
     _times(terms, problems)
 
 
 def _plain_address(address: str) -> None:
+    if address.startswith(UNIX):
+        socket_target(address)
+        return
     target = target_of(address)
     if "?" in target.path or "#" in address:
         raise Invalid("Write the address up to the port, or to the path before /slurm/.")
@@ -140,19 +163,6 @@ def _push(_terms: dict[str, Any], _problems: Problems) -> None:
     """A push source has no settings."""
 
 
-_WINDOWS = {"overlap_s": 3600, "look_back_s": 7 * DAY_S, "timeout_s": 300}
-_KNOWN: dict[str, dict[str, Any]] = {
-    Source.Kind.PUSH: {},
-    Source.Kind.DIRECTORY: {
-        **{"folder": "", "pattern": "*", "files": "whole", "format": AUTO, "settle_s": 60},
-        **{"listing": [], "timeout_s": 300},
-    },
-    Source.Kind.COMMAND: {"command": [], "format": AUTO, "listing": [], **_WINDOWS},
-    Source.Kind.SLURM_REST: {
-        **{"address": "", "version": "v0.0.40", "user": "", "accounting": True, "queue": True},
-        **_WINDOWS,
-    },
-}
 _CHECKS: dict[str, Callable[[dict[str, Any], Problems], None]] = {
     Source.Kind.PUSH: _push,
     Source.Kind.DIRECTORY: _directory,

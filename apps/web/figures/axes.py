@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from math import ceil, floor, isfinite, log10
 from typing import Any
@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 
 from apps.priorities.sentences.numbers import NBSP
 
-_MOST_TICKS = 60
 _FEW_DAYS = 3
 _DAY = "%-d %b"  # of D3: 6 Nov
 _NEAR_TIE = 1e-6  # distance from a rounding tie below which a value is rounded exactly
@@ -53,17 +52,6 @@ def points_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, A
     low, high = low - pad, high + pad
     marks = ticks(low, high, most)
     return {"range": [low, high], "tickvals": marks, "ticktext": [points_text(mark) for mark in marks]}
-
-
-def more_ticks(axis: dict[str, Any], values: Iterable[float | None], words: Callable[[float], str]) -> dict[str, Any]:
-    """Extend the ticks of an axis, with its step, to all values, for pictures that can be zoomed out."""
-    marks = axis["tickvals"]
-    step = marks[1] - marks[0] if len(marks) > 1 else 1.0
-    known = [*axis["range"], *_known(values)]
-    low, high = min(known), max(known)
-    step *= max(1, ceil((high - low) / step / _MOST_TICKS))
-    more = [round(n * step, 12) + 0.0 for n in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
-    return {"tickvals": more, "ticktext": [words(tick) for tick in more]}
 
 
 def points_text(value: float) -> str:

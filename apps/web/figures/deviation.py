@@ -1,10 +1,10 @@
-"""The share-weighted deviation of a policy by day, with its publications marked."""
+"""The share-weighted deviation of a policy by day, on its first day by hour, with its publications marked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from itertools import pairwise
 
 from django.utils import formats
@@ -15,17 +15,25 @@ from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, EndLabel, Figure, Mark, Table
 
 NAME = "deviation"
-_LEAST_DAYS = 2  # of a line
+_LEAST_DAYS_OF_LINE = 2
 
 
 @dataclass(frozen=True)
 class DeviationDay:
-    """One day. deviation: share-weighted |actual − target| as a fraction; None if it can't be shown."""
+    """One day, or one hour: then `on` is the instant at which it starts.
+
+    deviation: share-weighted |actual − target| as a fraction; None if it can't be shown.
+    """
 
     on: date
     deviation: float | None
     revision: int
     n_compared: int
+
+
+def is_line(days: Sequence[DeviationDay]) -> bool:
+    """Whether enough of them are known for a line."""
+    return sum(day.deviation is not None for day in days) >= _LEAST_DAYS_OF_LINE
 
 
 def deviation_figure(
@@ -38,8 +46,9 @@ def deviation_figure(
 ) -> Figure:
     """Draw the line. sees_part: only entries visible to the reader are compared. why_empty: text without a line."""
     known = [day for day in days if day.deviation is not None]
-    title = _("Deviation, last 30 days")
-    if len(known) < _LEAST_DAYS:
+    by_hour = _is_by_hour(days)
+    title = _("Deviation, first hours") if by_hour else _("Deviation, last 30 days")
+    if not is_line(days):
         nothing = axes.empty_layout()
         return Figure(NAME, title, why_empty, (), nothing, _table(days), size="xs", empty=why_empty, reads=False)
     x = [axes.moment(day.on) for day in days]
@@ -52,7 +61,7 @@ def deviation_figure(
         name=NAME,
         title=title,
         note=_("share-weighted |actual − target|, points"),
-        sentence=_sentence(known, sees_part=sees_part),
+        sentence=_sentence(known, by_hour=by_hour, sees_part=sees_part),
         traces=[
             traces.line(x, y, name=_("Deviation"), color="$accent", words=words) | area,
             traces.end_dot(axes.moment(last.on), end, color="$accent"),
@@ -84,31 +93,41 @@ def _points(deviation: float | None) -> str:
     return UNKNOWN if deviation is None else points_phrase(deviation)
 
 
-def _sentence(known: Sequence[DeviationDay], *, sees_part: bool) -> str:
-    ends = {"first": points(known[0].deviation or 0.0), "last": points(known[-1].deviation or 0.0)}
-    if sees_part:
-        return (
-            _(
-                "The share-weighted deviation of the entries visible to you went from %(first)s to %(last)s points "
-                "over complete days."
-            )
-            % ends
+def _is_by_hour(days: Sequence[DeviationDay]) -> bool:
+    return any(isinstance(day.on, datetime) for day in days)
+
+
+def _sentence(known: Sequence[DeviationDay], *, by_hour: bool, sees_part: bool) -> str:
+    if sees_part and by_hour:
+        text = _(
+            "The share-weighted deviation of the entries visible to you went from %(first)s to %(last)s points "
+            "over complete hours."
         )
-    return _("The share-weighted deviation went from %(first)s to %(last)s points over complete days.") % ends
+    elif sees_part:
+        text = _(
+            "The share-weighted deviation of the entries visible to you went from %(first)s to %(last)s points "
+            "over complete days."
+        )
+    elif by_hour:
+        text = _("The share-weighted deviation went from %(first)s to %(last)s points over complete hours.")
+    else:
+        text = _("The share-weighted deviation went from %(first)s to %(last)s points over complete days.")
+    return text % {"first": points(known[0].deviation or 0.0), "last": points(known[-1].deviation or 0.0)}
 
 
 def _table(days: Sequence[DeviationDay]) -> Table:
-    """One row per day, the first day first."""
+    """One row per day or hour, the first one first."""
+    by_hour = _is_by_hour(days)
     return Table(
         columns=(
-            Column(_("Day"), is_number=False),
+            Column(_("Hour") if by_hour else _("Day"), is_number=False),
             Column(_("Deviation")),
             Column(_("Revision")),
             Column(_("Entries compared")),
         ),
         rows=[
             [
-                formats.date_format(day.on, "j M Y"),
+                formats.date_format(day.on, "j M Y, H:i" if by_hour else "j M Y"),
                 UNKNOWN if day.deviation is None else points(day.deviation),
                 str(day.revision),
                 count(day.n_compared),
@@ -119,5 +138,5 @@ def _table(days: Sequence[DeviationDay]) -> Table:
             [day.on.isoformat(), day.revision, "" if day.deviation is None else day.deviation * 100, day.n_compared]
             for day in days
         ],
-        header=("day", "revision", "share_weighted_deviation_points", "entries_compared"),
+        header=("hour" if by_hour else "day", "revision", "share_weighted_deviation_points", "entries_compared"),
     )

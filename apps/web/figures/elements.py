@@ -18,13 +18,3 @@ def element(tag: str, inner: str = "", **attributes: str | float) -> SafeString:
 
 def joined(parts: Iterable[SafeString]) -> SafeString:
     return mark_safe("".join(map(conditional_escape, parts)))  # noqa: S308 - escaped here, unless it is safe already
-
-
-def style_element(sheet: str) -> SafeString:
-    """Render a style sheet of the release inline. Browsers read it as it is, so nothing in it is escaped.
-
-    Raises: ValueError for a sheet that would end the element.
-    """
-    if "</" in sheet:
-        raise ValueError("A style sheet inside of a page can't contain </.")
-    return mark_safe(f"<style>{sheet}</style>")  # noqa: S308 - checked above, and of the release

@@ -17,6 +17,11 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.periods import DEFAULT_DAYS, FORMER_DAYS, PERIODS_DAYS
+
+Trace = dict[str, Any]
+Size = Literal["xs", "s", "m", "l", "xl"]
+MOST_FIGURE_ROWS = 400  # of a table on a page; the CSV has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +42,16 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Slider:
-    """A number in the page's query. text: the formatted value. rest: all other query parameters, for a form."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-    step: float
-    text: str
-    rest: Sequence[tuple[str, str]] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Control:
-    """kind: `seg` selects one choice; `chips` any number; `path` links to ancestors; `range` is a slider without
-    choices.
+    """kind: `seg` selects one choice; `chips` any number; `path` links to ancestors.
 
     drop_label: verb of the links that drop a choice. caption: whether the label is shown before the choices.
     """
 
     label: str
     choices: Sequence[Choice]
-    kind: Literal["seg", "chips", "path", "range"] = "seg"
+    kind: Literal["seg", "chips", "path"] = "seg"
     drop_label: str = ""
-    slider: Slider | None = None
     caption: bool = False
 
 
@@ -78,11 +68,6 @@ def with_changes(query: QueryDict, **changes: str | Sequence[str] | None) -> str
         else:
             copy.setlist(name, list(value))
     return str(copy.urlencode())
-
-
-Trace = dict[str, Any]
-Size = Literal["xs", "s", "m", "l", "xl"]
-MOST_ROWS = 400  # of a table on a page; the CSV has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +90,15 @@ class Table:
 
     @property
     def first_rows(self) -> Sequence[Sequence[str]]:
-        return self.rows[:MOST_ROWS]
+        return self.rows[:MOST_FIGURE_ROWS]
 
     @property
     def first_queries(self) -> Sequence[str]:
-        return self.queries[:MOST_ROWS]
+        return self.queries[:MOST_FIGURE_ROWS]
 
     @property
     def n_more(self) -> int:
-        return max(len(self.rows) - MOST_ROWS, 0)
+        return max(len(self.rows) - MOST_FIGURE_ROWS, 0)
 
     @property
     def csv_header(self) -> tuple[str, ...]:
@@ -233,28 +218,30 @@ def _as_list(value: Any) -> list[Any]:
     raise TypeError
 
 
-def read_choice(query: QueryDict, name: str, known: Sequence[str]) -> str:
-    """Return one of the known words, by default the first. Raises Invalid with the parameter's name."""
-    text = query.get(name) or known[0]
-    if text not in known:
-        message = _("“%(text)s” is not one of %(known)s.") % {"text": text[:40], "known": ", ".join(known)}
-        raise Invalid(message, fields=[FieldProblem(name, message)])
-    return text
+def period_label(days: int) -> str:
+    """30 d; 1 y."""
+    return _("%(n)s d") % {"n": days} if days < 365 else _("1 y")
 
 
-def period_choices(query: QueryDict, name: str, key: str, periods: Sequence[int], chosen: int) -> list[Choice]:
-    """Links that set the parameter `name` to each number of days; `key` starts their ids."""
+def period_choices(query: QueryDict, name: str, key: str, chosen: int) -> list[Choice]:
+    """Links that set the parameter `name` to each period, in days; `key` starts their ids."""
     return [
         Choice(
             f"{key}-{days}",
-            _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
+            period_label(days),
             with_changes(query, **{name: str(days)}),
             days == chosen,
         )
-        for days in periods
+        for days in PERIODS_DAYS
     ]
 
 
-def read_days(query: QueryDict, name: str, known: Sequence[int]) -> int:
-    """Return one of the known numbers of days, by default the first. Raises Invalid with the parameter's name."""
-    return int(read_choice(query, name, [str(days) for days in known]))
+def read_days(query: QueryDict, name: str, *, by_default: int = DEFAULT_DAYS) -> int:
+    """Return the period that is asked for, in days. Raises Invalid with the parameter's name for another."""
+    periods = {str(days): period for days, period in {**FORMER_DAYS, **{each: each for each in PERIODS_DAYS}}.items()}
+    text = query.get(name) or str(by_default)
+    if text not in periods:
+        known = ", ".join(map(str, PERIODS_DAYS))
+        message = _("“%(text)s” is not one of %(known)s.") % {"text": text[:40], "known": known}
+        raise Invalid(message, fields=[FieldProblem(name, message)])
+    return periods[text]

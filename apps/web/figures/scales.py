@@ -17,6 +17,7 @@ from django.utils.translation import pgettext
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 10, 22  # margins in pixels
 LEFT_OF_WORDS = 58  # margin beside ticks such as "10 over"
 TOPS = (0.4, 0.8, 1.2, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 60, 80, 100)  # a quarter of each is short
+_HOURS = (1, 2, 3, 6, 12, 24)
 _LEAST_APART = 62  # pixels between two days with a label
 _EDGE = (6, 8)  # pixels at the left and the right end without a label
 _WEEK = 7
@@ -71,6 +72,23 @@ def day_ticks(first: float, last: float, width: int, *, room: float = 1.0) -> Se
         )
         days = [day for day in days if day.day == 1 and (day.year * 12 + day.month - 1) % months == 0]
     return tuple(day for day in days if lowest <= day.toordinal() <= highest)
+
+
+def hour_ticks(first: float, last: float, width: int, *, room: float = 1.0) -> Sequence[float]:
+    """Ordinals of full hours with a label between two ordinals; none where only days have room. As `day_ticks`.
+
+    Steps divide the day, so that each midnight is among them.
+    """
+    if not last > first:
+        return ()
+    px = width / (last - first)
+    widest = next((hours for hours in _HOURS if hours / 24 >= _LEAST_APART / (px * room)), 0)
+    lowest, highest = first + _EDGE[0] / px, last - _EDGE[1] / px
+    for step in reversed([hours for hours in _HOURS if hours <= widest]):  # smaller where the only ones are at an edge
+        every = range(int(first * 24 / step), int(last * 24 / step) + 1)
+        if shown := tuple(n * step / 24 for n in every if lowest <= n * step / 24 <= highest):
+            return shown
+    return ()
 
 
 def day_text(day: date) -> str:

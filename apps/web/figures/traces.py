@@ -12,6 +12,11 @@ from apps.web.figures.figure import Swatch, Trace
 BALANCE = ("$ice-u3", "$ice-u2", "$ice-u1", "$surface-3", "$ice-o1", "$ice-o2", "$ice-o3")
 ON_TARGET = 3
 _SMALL, _LARGE = 5.0, 12.0  # borders between the steps, in points
+NO_HOVER = {"hoverinfo": "skip"}
+MOST_SERIES_COLORS = 8
+_MARKS = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "&#36;", ord("{"): "&#123;"}
+Values = Sequence[float | None]
+Positions = Sequence[Any]
 
 
 def balance_step(off_points: float) -> int:
@@ -34,14 +39,6 @@ def balance_legend() -> list[Swatch]:
     return [Swatch(color, text) for color, text in zip(BALANCE, words, strict=True)]
 
 
-NO_HOVER = {"hoverinfo": "skip"}
-MOST_SERIES = 8
-_MARKS = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "&#36;", ord("{"): "&#123;"}
-
-Values = Sequence[float | None]
-Positions = Sequence[Any]
-
-
 def plotly_text(text: str) -> str:
     """Escape text for plotly.js, which interprets some tags, entities and `%{…}`; `$` would start a design token."""
     return text.translate(_MARKS)
@@ -49,7 +46,7 @@ def plotly_text(text: str) -> str:
 
 def series_color(number: int) -> str:
     """Return the token of series 0..7; a picture has at most eight."""
-    return f"$series-{number % MOST_SERIES + 1}"
+    return f"$series-{number % MOST_SERIES_COLORS + 1}"
 
 
 def line(
@@ -75,12 +72,6 @@ def target(x: Positions, y: Values) -> Trace:
     """Dashed steps in ink, for targets, even paces, limits and simulated variants."""
     dashed = {"color": "$ink", "width": 1.25, "dash": "4px,3px", "shape": "hv"}
     return {"type": "scatter", "mode": "lines", "x": list(x), "y": list(y), "line": dashed, **NO_HOVER}
-
-
-def target_on_area(x: Positions, y: Values) -> list[Trace]:
-    """A target on top of a filled area, with a halo in the surface colour."""
-    halo = target(x, y) | {"line": {"color": "$surface", "width": 3.5, "shape": "hv"}}
-    return [halo, target(x, y)]
 
 
 def tolerance(x: Positions, low: Values, high: Values) -> list[Trace]:
@@ -144,30 +135,6 @@ def bars(x: Positions, y: Values, *, name: str, color: str, words: Sequence[str]
         "hovertemplate": "%{customdata}<extra></extra>",
         "meta": {"read": True},
     }
-
-
-def steps(runs: Sequence[tuple[int, float, Any, Any]], colors: Sequence[str], *, height: float = 0.84) -> list[Trace]:
-    """Rows of cells in steps: one area for each step, so that thousands of cells are a few elements.
-
-    runs: step, the index of its colour; row, whose middle is at that number; and where the run begins and ends.
-    """
-    areas: dict[int, Trace] = {}
-    for step, row, begins, ends in runs:
-        area = areas.setdefault(step, _area(colors[step]))
-        low, high = row - height / 2, row + height / 2
-        area["x"] += [begins, begins, ends, ends, begins, None]
-        area["y"] += [low, high, high, low, low, None]
-    return [areas[step] for step in sorted(areas)]
-
-
-def _area(color: str) -> Trace:
-    pen = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": color}
-    return pen | {"x": [], "y": [], **NO_HOVER}
-
-
-def read_only(x: Positions, y: Values, *, name: str, words: Sequence[str]) -> Trace:
-    """A line that isn't seen: its points have a read-out each."""
-    return line(x, y, name=name, color="rgba(0,0,0,0)", words=words, width=0) | {"meta": {}}
 
 
 def cells(

@@ -15,6 +15,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.policies.settings import PolicySettings
 from apps.policies.tree.names import RESERVE
 from apps.priorities.records import EntryRow, IciclePage, Sector
 from apps.priorities.sentences.numbers import NBSP, clock_text, compare_shares, count, percent
@@ -22,10 +23,24 @@ from apps.web.figures.figure import Choice, Column, Control, Figure, Swatch, Tab
 from apps.web.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
 from apps.web.figures.tree_options import ENTRY_PARAMETER, TreeOptions, tree_controls
 from apps.web.figures.used_and_target import short_balance, used_text
+from apps.web.shell.lines import tolerance_for, tolerance_of
 
 _SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # borders between the steps, as shares of the parent
 _SHARE_COLORS = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")  # text has enough contrast on each
 _N_LOW = 4  # the first four need the text colour for low amounts
+_STATES = {"idle": "no_demand"}  # names used by the convergence figures
+
+CSV_HEADER = (
+    "path",
+    "entry",
+    "uid",
+    "target",
+    "target_of_total",
+    "actual",
+    "actual_of_total",
+    "deviation_points",
+    "state",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +99,6 @@ def legend_of(options: TreeOptions, paints: list[Paint]) -> list[Swatch]:
     return [*(Swatch(color, text) for color, text in zip(_SHARE_COLORS, texts, strict=True)), *unknown]
 
 
-_STATES = {"idle": "no_demand"}  # names used by the convergence figures
-
-
 def entries_of(sector: Sector) -> Iterator[EntryRow]:
     """Yield the entries drawn below a field, in drawing order."""
     for child in sector.children:
@@ -116,7 +128,7 @@ def _farthest(page: IciclePage) -> str:
     rows = [row for row in entries_of(page.top) if row.state in {"over", "under"} and row.kind != RESERVE]
     if rows:
         worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
-        words = {"name": worst.name, "words": words_of(worst), "of": top_name(page)}
+        words = {"name": worst.name, "words": words_of(worst, page.settings), "of": top_name(page)}
         return _("Of all entries drawn below %(of)s, %(name)s is furthest off its group’s target: %(words)s.") % words
     if page.as_of is None:
         return _("No usage data.")
@@ -126,7 +138,7 @@ def _farthest(page: IciclePage) -> str:
 def _largest(page: IciclePage, options: TreeOptions) -> str:
     sizes = [(field.size, field.row.name) for field in page.top.children if field.row and field.row.kind != RESERVE]
     if not sizes:
-        return _("All members of %(name)s are reserves or combined.") % {"name": top_name(page)}
+        return _("All entries below %(name)s are reserves or combined.") % {"name": top_name(page)}
     size, name = max(sizes, key=itemgetter(0))
     words = {"name": name, "share": percent(size), "of": top_name(page)}
     if options.size == "actual":
@@ -138,13 +150,13 @@ def empty_text(page: IciclePage, options: TreeOptions) -> str:
     """Explain why nothing is drawn below the entry."""
     name = {"name": top_name(page)}
     if page.n_entries <= 1:
-        return _("%(name)s has no members.") % name
+        return _("%(name)s has no entries below.") % name
     if options.size == "actual":
-        return _("Usage of the members of %(name)s is unknown. Choose “target” to see their shares.") % name
-    return _("No member of %(name)s has a target. Choose “actual” to see their usage.") % name
+        return _("Usage of the entries below %(name)s is unknown. Choose “target” to see their shares.") % name
+    return _("No entry below %(name)s has a target. Choose “actual” to see their usage.") % name
 
 
-def words_of(row: EntryRow) -> str:
+def words_of(row: EntryRow, settings: PolicySettings) -> str:
     """Return e.g. "used 52.6 %, target 40.0 %, 12.6 points over"."""
     if row.target is None:
         return _("no shares of its own")
@@ -154,7 +166,8 @@ def words_of(row: EntryRow) -> str:
         return _("target %(target)s, no data") % {"target": percent(row.target)}
     if row.kind == RESERVE and row.state == "idle":
         return _("reserve, target %(target)s") % {"target": percent(row.target)}
-    return used_text(row.actual, row.target, _STATES.get(row.state, row.state))
+    slack = tolerance_for(row, tolerance_of(settings)).around(row.target)
+    return used_text(row.actual, row.target, _STATES.get(row.state, row.state), slack)
 
 
 def short_text(row: EntryRow) -> str:
@@ -177,7 +190,7 @@ def field_lines(sector: Sector, page: IciclePage) -> list[str]:
         if row.n_children
         else ""
     )
-    own = _("the policy") if row.parent_uid is None else words_of(row)
+    own = _("the policy") if row.parent_uid is None else words_of(row, page.settings)
     return [line for line in (f"{row.name}: {own}", "" if row == page.top.row else part, members) if line]
 
 
@@ -187,19 +200,6 @@ def more_text(n: int) -> str:
 
 def top_name(page: IciclePage) -> str:
     return page.top.row.name if page.top.row is not None else page.policy_name
-
-
-CSV_HEADER = (
-    "path",
-    "entry",
-    "uid",
-    "target",
-    "target_of_total",
-    "actual",
-    "actual_of_total",
-    "deviation_points",
-    "state",
-)
 
 
 @dataclass(frozen=True)
@@ -278,15 +278,11 @@ def entry_query(query: QueryDict, row: EntryRow) -> str:
     return with_changes(query, **{ENTRY_PARAMETER: None if row.parent_uid is None else str(row.uid)})
 
 
-def _name(sector: Sector) -> str:
-    return more_text(sector.n_together) if sector.row is None else sector.row.name
-
-
 def _field_json(field: _Field) -> dict[str, Any]:
     return {
         "id": "" if field.sector.row is None else str(field.sector.row.uid),
         "parent": field.parent,
-        "name": _name(field.sector),
+        "name": more_text(field.sector.n_together) if field.sector.row is None else field.sector.row.name,
         "short": short_text(field.sector.row) if field.sector.row else "",
         "lines": field.lines,
         "query": field.query,
@@ -334,15 +330,15 @@ def _table(page: IciclePage, fields: list[_Field], query: QueryDict) -> Table:
             Column(_("Target of %(name)s") % {"name": page.policy_name}),
             Column(_("Balance")),
         ),
-        rows=[_cells(row) for row in rows],
+        rows=[_cells(row, page.settings) for row in rows],
         raw=[list(_numbers(row)) for row in rows],
         header=CSV_HEADER,
         queries=[entry_query(query, row) for row in rows],
     )
 
 
-def _cells(row: EntryRow) -> list[str]:
-    balance = short_text(row) or ("" if row.parent_uid is None else words_of(row))
+def _cells(row: EntryRow, settings: PolicySettings) -> list[str]:
+    balance = short_text(row) or ("" if row.parent_uid is None else words_of(row, settings))
     shares = compare_shares(row.actual, row.target)
     return [row.path, shares.target, shares.actual, percent(row.target_global), balance]
 

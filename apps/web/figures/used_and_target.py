@@ -10,30 +10,37 @@ import numpy as np
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from apps.priorities.entry_order import is_on_target
+from apps.engine.target_state import is_on_target, slack_of
+from apps.priorities.level_facts import IDLE_STATES
 from apps.priorities.sentences.numbers import UNKNOWN, compare_shares, percent, points_phrase
 from apps.series.daily_series import F8, Mask
+from apps.web.shell.presentation import on_target_text
+from apps.web.svg.bars import USUAL_TOLERANCE
 
 _BELOW_HALF = -1  # stands for shares above zero but below half of a tenth of a percent
 
 
-def used_text(actual: float, target: float, state: str) -> str:
-    """Return e.g. "used 52.6 %, target 40.0 %, 12.6 points over"."""
-    return used_words_of(np.array([actual]), np.array([target]), [state])[0]
+def used_text(actual: float, target: float, state: str, slack: float) -> str:
+    """Return e.g. "used 52.6 %, target 40.0 %, 12.6 points over". slack: half the width of the tolerance, 0..1."""
+    return used_words_of(np.array([actual]), np.array([target]), [state], np.array([slack]))[0]
 
 
 def expected_text(likely: float, target: float, slack: float) -> str:
     """Return e.g. "expected 7.2 %, target 8.8 %, 1.6 points under". slack: half the width of the tolerance, 0..1."""
     shares = compare_shares(likely, target)
-    state = "on" if is_on_target(likely, target, slack) else "off"
+    balance = (
+        on_target_text(likely, target, slack)
+        if is_on_target(likely, target, slack)
+        else _balance_text(shares.points_phrase, likely > target, "off")
+    )
     return _("expected %(share)s, target %(target)s, %(balance)s") % {
         "share": shares.actual,
         "target": shares.target,
-        "balance": _balance_text(shares.points_phrase, likely > target, state),
+        "balance": balance,
     }
 
 
-def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:
+def used_words_of(actual: F8, target: F8, states: Sequence[str], slack: F8) -> list[str]:
     """Return the same text for each point of a line; fractions, NaN where unknown.
 
     A figure has thousands of points with numbers of three digits, so most texts are cached.
@@ -57,6 +64,12 @@ def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:
         shares, state = compare_shares(float(actual[at]), float(target[at])), states[at]
         balance = _balance_text(shares.points_phrase, bool(off[at] > 0), state)
         words[at] = _template(language) % {"actual": shares.actual, "target": shares.target, "balance": balance}
+    usual = slack_of(target, USUAL_TOLERANCE.stated)
+    for at in np.flatnonzero(known & ~is_on_target(actual, target, usual)).tolist():
+        if states[at] == "on":
+            shares = compare_shares(float(actual[at]), float(target[at]))
+            balance = on_target_text(float(actual[at]), float(target[at]), float(slack[at]))
+            words[at] = _template(language) % {"actual": shares.actual, "target": shares.target, "balance": balance}
     return words
 
 
@@ -133,7 +146,7 @@ def _balance(_language: str | None, thousandths: int, is_over: bool, state: str)
 def _balance_text(amount: str, is_over: bool, state: str) -> str:
     if state == "on":
         return _("on target")
-    if state == "no_demand":
+    if state in IDLE_STATES:
         return _("no demand")
     return (_("%(n)s over") if is_over else _("%(n)s under")) % {"n": amount}
 
@@ -144,6 +157,6 @@ def short_balance(actual: float, target: float, state: str) -> str:
         return _("no data")
     if state == "on":
         return _("on target")
-    if state == "no_demand":
+    if state in IDLE_STATES:
         return f"◌ {_('no demand')}"
     return f"{'▲' if actual > target else '▼'} {compare_shares(actual, target).points}"

@@ -114,7 +114,7 @@ def require_reach(bounds: TokenBounds, view: APIView) -> None:
         if not bounds.reaches_source(view.kwargs["source"]):
             raise NotFound("There is no such usage source.")
     elif bounds.is_bound and getattr(view, "reach", "site") != "objects":
-        message = "This is about the whole site, but the token is limited: make one without policy, subtree and source."
+        message = "This is about the whole site, but the token is limited: make one without bounds."
         raise NotAllowed(message, code="token_bound")
 
 

@@ -14,15 +14,15 @@ from django.conf import settings
 from django.urls import Resolver404, resolve
 
 from apps.core.plugins import keyed
-from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES
-from apps.policies.operations.apply import MOST_OPERATIONS
+from apps.mapping.changes import MOST_ASSIGNED, MOST_MAPPING_RULES
+from apps.policies.operations.apply import MOST_APPLIED_OPERATIONS
 from apps.usage.services import MOST_BODY_BYTES, MOST_BODY_VALUES
 
 KB = 1024
 MB = 1024 * KB
-MOST_ACCOUNTS = 10_000  # of one look-up
+MOST_LOOKUP_ACCOUNTS = 10_000  # of one look-up
 FORM_ROOM = 1_000_000  # bytes of the fields and boundaries around a file
-_MOST_KEPT = 256  # characters of a path whose route is kept
+_LONGEST_KEPT_PATH = 256  # characters of a path whose route is kept
 _UPLOAD = -1  # FAIRSHARE_UPLOAD_BYTES, which a test or a site may change
 
 
@@ -48,35 +48,35 @@ class Limit(NamedTuple):
 DEFAULT = Limit(4 * MB)  # forms with many fields
 UNKNOWN = Limit(16 * KB)  # an address without a route
 _SIGN_IN = Limit(16 * KB)
-_CHANGE_SET = Limit(32 * MB, 40 * MOST_OPERATIONS)
+_CHANGE_SET = Limit(32 * MB, 40 * MOST_APPLIED_OPERATIONS)
 _DOCUMENT = Limit(32 * MB)  # read by its format
-_RULES = Limit(4 * MB, 12 * MOST_RULES)
+_RULES = Limit(4 * MB, 12 * MOST_MAPPING_RULES)
 UPLOAD = Limit(_UPLOAD)
 
 _LIMITS: dict[str, Limit] = {
     # Reachable without signing in.
-    "dashboard:sign-in": _SIGN_IN,
-    "dashboard:second-step": _SIGN_IN,
-    "dashboard:oidc-start": _SIGN_IN,
-    "dashboard:sign-out": _SIGN_IN,
-    "dashboard:theme": _SIGN_IN,
+    "pages:sign-in": _SIGN_IN,
+    "pages:second-step": _SIGN_IN,
+    "pages:oidc-start": _SIGN_IN,
+    "pages:sign-out": _SIGN_IN,
+    "pages:theme": _SIGN_IN,
     "admin:login": _SIGN_IN,
     # Read as a whole, parsed strictly.
-    "api:priorities-lookup": Limit(8 * MB, 8 * MOST_ACCOUNTS),
+    "api:priorities-lookup": Limit(8 * MB, 8 * MOST_LOOKUP_ACCOUNTS),
     "api:changesets": _CHANGE_SET,
     "api:changeset": _CHANGE_SET,
-    "api:changeset-rebase": Limit(4 * MB, 4 * MOST_OPERATIONS),
+    "api:changeset-rebase": Limit(4 * MB, 4 * MOST_APPLIED_OPERATIONS),
     "api:document": _DOCUMENT,
     "api:document-against": _DOCUMENT,
     "api:mapping-rules": _RULES,
     "api:mapping-trial": _RULES,
     "api:mapping-assignments": Limit(4 * MB, 12 * MOST_ASSIGNED),
     "api:usage-records": Limit(MOST_BODY_BYTES, MOST_BODY_VALUES),
-    "dashboard:draft-operation": Limit(32 * MB),
-    "dashboard:draft-paste": Limit(32 * MB),
+    "pages:draft-operation": Limit(32 * MB),
+    "pages:draft-paste": Limit(32 * MB),
     # Files, stored on disk.
-    "dashboard:policy-files": Limit(65 * MB),
-    "dashboard:upload": UPLOAD,
+    "pages:policy-files": Limit(65 * MB),
+    "pages:upload": UPLOAD,
 }
 
 
@@ -97,7 +97,7 @@ def _route_of(path: str) -> str | None:
 
 def limit_of(path: str) -> Limit:
     """The largest body that the route of this path accepts."""
-    name = _route_of(path) if len(path) <= _MOST_KEPT else _route_of.__wrapped__(path)
+    name = _route_of(path) if len(path) <= _LONGEST_KEPT_PATH else _route_of.__wrapped__(path)
     if name is None:
         return UNKNOWN
     limit = limits_by_route().get(name, UNKNOWN if name == "api:unmatched" else DEFAULT)

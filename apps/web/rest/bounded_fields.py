@@ -11,7 +11,7 @@ from apps.core.errors import FieldProblem
 from apps.web.rest.errors import Refusal
 
 MOST_ERRORS = 10  # of one list or object
-MOST_NAMES = 1_000  # of an object whose names the caller chooses
+MOST_OBJECT_NAMES = 1_000  # of an object whose names the caller chooses
 Item = TypeVar("Item")
 
 
@@ -59,7 +59,7 @@ class BoundedDictField(serializers.DictField):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict):
-            _refuse_many(self, len(data), MOST_NAMES)
+            _refuse_many(self, len(data), MOST_OBJECT_NAMES)
         return super().to_internal_value(data)
 
     def run_child_validation(self, data: Any) -> Any:

@@ -10,6 +10,7 @@ import orjson
 from rest_framework import serializers
 
 from apps.core.errors import FieldProblem
+from apps.web import bounds
 from apps.web.rest.errors import Refusal
 
 Position = TypeVar("Position", int, list[Any])
@@ -26,7 +27,7 @@ class CursorField(serializers.CharField):
 
 
 class CursorSerializer(serializers.Serializer[Any]):
-    cursor = serializers.CharField(max_length=200, required=False, help_text="`next` of the previous page")
+    cursor = serializers.CharField(max_length=bounds.CURSOR, required=False, help_text="`next` of the previous page")
 
 
 def encode_cursor(position: Any) -> str:

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from apps.core import clock
 from apps.core.errors import FieldProblem
 from apps.mapping.permissions import load_visibility
-from apps.policies.selectors import get_policy, read_instant, read_moment
+from apps.policies.selectors import READ, get_policy, read_instant, read_moment
 from apps.policies.tree.stored import load_tree
 from apps.web.rest.authentication import actor_of
 from apps.web.rest.errors import Refusal
@@ -100,10 +100,13 @@ def require_seen_tree(request: Request, policy_slug: str) -> None:
         seen.require(None)
 
 
-def visible_entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
-    """The uid of a current entry given by uid or path; 404 if there is none or the caller may not see it."""
+def visible_entry_uid(request: Request, policy_slug: str, text: str, scope: str = READ) -> UUID:
+    """The uid of a current entry given by uid or path; 404 if there is none or the caller may not see it.
+
+    scope: required of a token.
+    """
     actor = actor_of(request)
-    policy = get_policy(slug=policy_slug, actor=actor)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     tree = load_tree(policy)
     try:
         i = tree.index_of_uid(UUID(text))

@@ -12,11 +12,11 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from apps.core.errors import FieldProblem
-from apps.core.json_values import MOST_DEPTH, PIECE_BYTES, ValueCounter, too_deep_at
+from apps.core.json_values import MOST_JSON_DEPTH, PIECE_BYTES, ValueCounter, too_deep_at
 from apps.web.rest.body_limits import Limit, limit_of
 from apps.web.rest.errors import Refusal
 
-MOST_DIGITS = 19
+MOST_JSON_DIGITS = 19
 
 # Characters that can't be stored can only be written as escapes, since raw control characters are invalid.
 _ESCAPED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -38,7 +38,7 @@ def loads(body: bytes) -> Any:
         Refusal: 400 with the location; codes bad_json, bad_text, too_deep, not_finite, number_too_long, duplicate_key.
     """
     if (at := too_deep_at(body)) is not None:
-        raise _refusal("too_deep", f"byte {at}", f"nests deeper than {MOST_DEPTH}.")
+        raise _refusal("too_deep", f"byte {at}", f"nests deeper than {MOST_JSON_DEPTH}.")
     problems: list[_Bad] = []
     try:
         data = _decoder(problems).decode(body.decode())
@@ -67,7 +67,7 @@ def _decoder(problems: list[_Bad]) -> json.JSONDecoder:
         return value if math.isfinite(value) else bad("not_finite", f"has {text[:20]}, which is no finite number.")
 
     def whole(text: str) -> int | _Bad:
-        too_long = len(text.lstrip("-")) > MOST_DIGITS
+        too_long = len(text.lstrip("-")) > MOST_JSON_DIGITS
         return bad("number_too_long", f"has a number of {len(text)} digits.") if too_long else int(text)
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -150,3 +150,14 @@ class StrictJSONParser(BaseParser):
 
     def load(self, body: bytes) -> Any:
         return loads(body)
+
+
+class TextParser(BaseParser):
+    """Leave the text of a file unparsed, for a format that reports lines and paths of errors."""
+
+    media_type = "*/*"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        return read_bounded(stream, limit_in(parser_context))

@@ -46,8 +46,8 @@ class ChoiceSerializer(serializers.Serializer[Any]):
 
 class PrioritySerializer(serializers.Serializer[Any]):
     account = serializers.CharField()
-    group = serializers.CharField(required=False)
-    namespace = serializers.CharField(required=False)
+    group = serializers.CharField(required=False, help_text="As in the request")
+    namespace = serializers.CharField(required=False, help_text="As in the request")
     entry = serializers.CharField(allow_null=True)
     factor = serializers.FloatField()
     rank = serializers.IntegerField(required=False, allow_null=True)
@@ -57,8 +57,9 @@ class PrioritySerializer(serializers.Serializer[Any]):
     key = serializers.CharField(
         required=False,
         allow_null=True,
-        help_text="Sort key, higher is sooner: the padded vector; an integer of any size for gridwide; else the "
-        "position counted from the last",
+        help_text="Sort key, compared as a string within one snapshot; higher is sooner. aequus: the padded vector. "
+        "gridwide: deviations in steps of 1e-10 points above -100, 13 digits a level, padded with 0 points, one number "
+        "for deviations that tie. Else the position counted from the last",
     )
     provisional = serializers.BooleanField(required=False)
     error = serializers.ChoiceField(

@@ -6,8 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-LONGEST_REASON = 512
+from apps.web import bounds
 
 
 class ReasonFilterSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    reason = serializers.CharField(max_length=bounds.REASON)

@@ -7,17 +7,20 @@ hand-written serializers, because limits of input belong to the interface.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from enum import Enum
 from functools import cache, cached_property
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from apps.priorities.sentences import Message
+from apps.web.rest.deprecations import old_names
 from apps.web.rest.shapes import SentenceSerializer, UtcTimeField
 
 AnySerializer = serializers.Serializer[Any]
@@ -32,6 +35,7 @@ _FIELDS: dict[Any, type[AnyField]] = {
     UUID: serializers.UUIDField,
 }
 _NO_NAMES: Mapping[str, str] = {}
+S = TypeVar("S", bound=type[Any])
 
 
 def record_serializer(
@@ -73,7 +77,36 @@ def serializer_class(component: str, members: Mapping[str, AnyField], *, doc: st
     """A serializer class with these fields in this order. component: its name in OpenAPI; doc: its description."""
     for place, member in enumerate(members.values()):
         vars(member)["_creation_counter"] = place  # order of the fields in the answer
-    return type(f"{component}Serializer", (serializers.Serializer,), {"__doc__": doc or None, **members})
+    return keeps_old_names(
+        type(f"{component}Serializer", (serializers.Serializer,), {"__doc__": doc or None, **members})
+    )
+
+
+def keeps_old_names(serializer: S) -> S:
+    """The class, with the fields that the table of renamed fields has for its component under their old names, too.
+
+    In a request either name is taken; of both the old one holds.
+
+    Raises:
+        KeyError: the table names a field that the class lacks.
+    """
+    declared: dict[str, AnyField] = vars(serializer)["_declared_fields"]
+    names = old_names(serializer.__name__.removesuffix("Serializer"))
+    for old, name in names.items():
+        field = declared[name]
+        arguments: dict[str, Any] = {
+            key: deepcopy(value) if isinstance(value, serializers.Field) else value  # a child has one parent
+            for key, value in vars(field)["_kwargs"].items()
+        }
+        more = {"help_text": f"Deprecated: use `{name}`.", "source": arguments.get("source", name)}
+        if more["source"] == old:
+            del more["source"]
+            arguments = {key: value for key, value in arguments.items() if key != "source"}
+        if "default" in arguments:  # of a request, in which a name that isn't sent says nothing
+            arguments = {key: value for key, value in arguments.items() if key != "default"}
+            more["required"] = False
+        declared[old] = type(field)(*vars(field)["_args"], **{**arguments, **more})
+    return extend_schema_serializer(deprecate_fields=[*names])(serializer) if names else serializer
 
 
 @cache

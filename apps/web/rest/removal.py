@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from apps.core import clock
 from apps.mapping import removal
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_WRITE, USAGE_WRITE, Scopes, actor_of
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import serializer_of
@@ -50,7 +51,7 @@ _CHANGES: dict[str, tuple[Kind, Callable[..., Any], str]] = {
 
 
 class RemovalReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=4_000, help_text="Reason for the audit log")
+    reason = serializers.CharField(max_length=bounds.REASON, help_text="Reason for the audit log")
 
 
 RemovalSerializer = serializer_of(removal.Removal)

@@ -1,8 +1,11 @@
-"""Routes that REST v1 no longer has: a script gets 410 and a problem document that names the alternative."""
+"""Routes that REST v1 no longer has: a script gets 410 and a problem document that names the alternative.
+
+Those of plug-ins are in their `removed`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from django.contrib.auth.decorators import login_not_required
@@ -28,8 +31,6 @@ _FOLLOWUP = (
     "Use GET /api/v1/policies/{policy}/changesets/{change_set}/followup for the ranks that the publication changed."
 )
 
-_SIGNED_PACK = "Use GET /api/v1/policies/{policy}/pack for the signed numbers, and send them yourself."
-
 REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
     RemovedRoute("me/views", _BOOKMARKS),
     RemovedRoute("me/views/<int:view>", _BOOKMARKS),
@@ -49,38 +50,16 @@ REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
         "Use GET /api/v1/policies/{policy}/tree for the numbers of all entries.",
     ),
     RemovedRoute(
-        f"{_POLICY}/what-if",
-        "Use GET /api/v1/me/submit for ranks after a job, GET /api/v1/policies/{policy}/forecast for the days to come, "
-        "and GET /api/v1/policies/{policy}/goal for shares that reach a target.",
-    ),
-    RemovedRoute(
         "me/figures/<slug:figure>",
-        "Use GET /api/v1/me for ranks (`at` selects a past instant) and GET /api/v1/me/forecast for the forecast. "
-        "The page My priority offers each figure as CSV.",
-    ),
-    RemovedRoute(f"{_POLICY}/pack/links", _SIGNED_PACK),
-    RemovedRoute(f"{_POLICY}/pack/links/<int:link>/revoke", _SIGNED_PACK),
-    RemovedRoute(
-        f"{_POLICY}/allocations/figures/<slug:figure>",
-        "Use GET /api/v1/policies/{policy}/allocations/table for allocated and delivered core-hours.",
+        "Use GET /api/v1/me for ranks (`at` selects a past instant). The page My priority offers each figure as CSV.",
     ),
     RemovedRoute(
         f"{_POLICY}/convergence/figures/<slug:figure>",
         "Use GET /api/v1/policies/{policy}/convergence for actual shares, targets and states by day, week or hour.",
     ),
     RemovedRoute(
-        f"{_POLICY}/operators/figures/<slug:figure>",
-        f"Use `{command_name('analyse POLICY FIGURE')}`, or the CSV of the figure on the page Operators. "
-        "GET /api/v1/policies/{policy}/operators checks an operator and a resolution on the tree.",
-    ),
-    RemovedRoute(
         "federation/grid/figures/flow",
         "Use GET /api/v1/federation/grid for core-seconds by site and entry.",
-    ),
-    RemovedRoute(
-        "schedulers/<slug:scheduler>/figures/agreement",
-        "Use GET /api/v1/schedulers/{scheduler}/differences for the comparison of today. "
-        "The page of shadow mode offers the agreement by day as CSV.",
     ),
     RemovedRoute(
         "usage/figures/coverage",
@@ -95,7 +74,18 @@ def _view(removed: RemovedRoute) -> Callable[..., HttpResponse]:
     def gone(request: HttpRequest, **parts: str) -> HttpResponse:
         return problem(request, 410, "removed", f"This route was removed. {removed.instead}")
 
+    gone.removed = removed  # type: ignore[attr-defined]
     return gone
 
 
-urlpatterns: list[URLPattern] = [path(removed.route, _view(removed)) for removed in REMOVED_ROUTES]
+def removed_of(pattern: URLPattern) -> RemovedRoute | None:
+    """What a route was, if it was removed."""
+    return getattr(pattern.callback, "removed", None)
+
+
+def is_removed(pattern: URLPattern) -> bool:
+    return removed_of(pattern) is not None
+
+
+def removed_rest(routes: Iterable[RemovedRoute]) -> list[URLPattern]:
+    return [path(removed.route, _view(removed)) for removed in routes]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from itertools import chain
 from math import isfinite
 from typing import Any
 
 import numpy as np
 import orjson
 import zstandard
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from rest_framework.renderers import BaseRenderer
 
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+_GZIP_LEVEL = 3  # half of a document is uids, which no level makes smaller
+_WITHOUT_NUMBERS = frozenset((str, int, bool, datetime, type(None)))  # types of most values, which are never infinite
+_SHORT_BYTES = 1024**2  # of a body that is made as a whole
+_ENCODINGS = ("zstd", "gzip")  # the preferred one first
 
 
 def dumps(data: Any) -> bytes:
@@ -24,14 +30,24 @@ def dumps(data: Any) -> bytes:
 def _with_finite_numbers(value: Any) -> Any:
     """The value with infinite numbers replaced. Without any, the same object, so that usual answers are not copied."""
     kind = type(value)
+    if kind in _WITHOUT_NUMBERS:
+        return value
     if kind is float:
         return value if isfinite(value) else _infinity_name(value)
     if kind is dict:
-        changed = {key: new for key, old in value.items() if (new := _with_finite_numbers(old)) is not old}
-        return {**value, **changed} if changed else value
+        changed = None
+        for key, old in value.items():
+            if type(old) not in _WITHOUT_NUMBERS and (new := _with_finite_numbers(old)) is not old:
+                changed = {**value} if changed is None else changed
+                changed[key] = new
+        return value if changed is None else changed
     if kind is list or kind is tuple:
-        made = [_with_finite_numbers(each) for each in value]
-        return value if all(map(_is, made, value)) else made
+        made = None
+        for place, old in enumerate(value):
+            if type(old) not in _WITHOUT_NUMBERS and (new := _with_finite_numbers(old)) is not old:
+                made = [*value] if made is None else made
+                made[place] = new
+        return value if made is None else made
     if isinstance(value, np.ndarray | np.floating):
         return value if value.dtype.kind != "f" or np.isfinite(value).all() else _with_finite_numbers(value.tolist())
     if isinstance(value, Mapping):
@@ -39,10 +55,6 @@ def _with_finite_numbers(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return _with_finite_numbers(list(value))
     return _infinity_name(float(value)) if isinstance(value, float) and not isfinite(value) else value
-
-
-def _is(new: Any, old: Any) -> bool:
-    return new is old
 
 
 def _infinity_name(value: float) -> str | None:
@@ -68,8 +80,16 @@ class JSONRenderer(BaseRenderer):
         return dumps(data)
 
 
-_GZIP_LEVEL = 3  # half of a document is uids, which no level makes smaller
-_ENCODINGS = ("zstd", "gzip")  # the preferred one first
+def flowing_response(pieces: Iterator[bytes], *, content_type: str) -> HttpResponseBase:
+    """A short body with its length. A long one flows piece by piece, and is never in memory as a whole."""
+    head: list[bytes] = []
+    n_bytes = 0
+    for piece in pieces:
+        head.append(piece)
+        n_bytes += len(piece)
+        if n_bytes > _SHORT_BYTES:
+            return StreamingHttpResponse(chain(head, pieces), content_type=content_type)
+    return HttpResponse(b"".join(head), content_type=content_type)
 
 
 def is_known(request: HttpRequest, tag: str) -> bool:

@@ -36,6 +36,7 @@ _ADDED_BY_PROXIES = (
 )
 _LOOPBACK_HOST = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 class RequestIdMiddleware:
@@ -135,7 +136,6 @@ def client_address(request: HttpRequest) -> str | None:
     return str(request.META.get("REMOTE_ADDR", "")) or None
 
 
-SAFE = ("GET", "HEAD", "OPTIONS")
 log = logging.getLogger(__name__)
 
 

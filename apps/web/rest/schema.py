@@ -47,25 +47,6 @@ DERIVED_STATE = (
         ends="another release has another name",
     ),
 )
-
-
-def schema_file(suffix: str) -> Path:
-    """Path of the generated OpenAPI description of this release. suffix: yaml or json."""
-    return Path(settings.VAR) / "schema" / f"{release_digest()}.{suffix}"
-
-
-class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    target_class = "apps.web.rest.authentication.TokenAuthentication"
-    name = "bearer"
-
-    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
-        return {"type": "http", "scheme": "bearer", "bearerFormat": "fsh_<id>_<secret>"}
-
-
-class SessionScheme(drf_spectacular.authentication.SessionScheme):  # type: ignore[no-untyped-call]
-    target_class = "apps.web.rest.authentication.FormlessSessionAuthentication"
-
-
 _PROBLEM = {
     "type": "object",
     "description": "Problem document of RFC 9457. `code` is stable; texts may change.",
@@ -124,6 +105,36 @@ _WITH_BODY = {
 }
 _METHODS = {"get", "put", "post", "patch", "delete"}
 
+_RATE_HEADERS = {
+    "RateLimit-Policy": "The limit of this caller: `q` requests in a window of `w` seconds",
+    "RateLimit": "How many requests are left (`r`), and in how many seconds there is one more (`t`)",
+}
+_WRITTEN = {"sam": "SAM", "slurm": "Slurm"}
+_RENDERERS: dict[str, Any] = {"yaml": OpenApiYamlRenderer, "json": OpenApiJsonRenderer}
+_SUFFIXES = {
+    "application/vnd.oai.openapi": "yaml",
+    "application/yaml": "yaml",
+    "application/vnd.oai.openapi+json": "json",
+    "application/json": "json",
+}
+
+
+def schema_file(suffix: str) -> Path:
+    """Path of the generated OpenAPI description of this release. suffix: yaml or json."""
+    return Path(settings.VAR) / "schema" / f"{release_digest()}.{suffix}"
+
+
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "apps.web.rest.authentication.TokenAuthentication"
+    name = "bearer"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "fsh_<id>_<secret>"}
+
+
+class SessionScheme(drf_spectacular.authentication.SessionScheme):  # type: ignore[no-untyped-call]
+    target_class = "apps.web.rest.authentication.FormlessSessionAuthentication"
+
 
 def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Add problem documents to all operations, and the parameter `bom` to those that can answer with CSV."""
@@ -139,12 +150,6 @@ def add_problems(result: dict[str, Any], generator: Any, request: Any, public: b
             for status, text in texts.items():
                 operation["responses"].setdefault(status, {"description": text, "content": content})
     return result
-
-
-_RATE_HEADERS = {
-    "RateLimit-Policy": "The limit of this caller: `q` requests in a window of `w` seconds",
-    "RateLimit": "How many requests are left (`r`), and in how many seconds there is one more (`t`)",
-}
 
 
 def add_summaries(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
@@ -165,23 +170,12 @@ def add_summaries(result: dict[str, Any], generator: Any, request: Any, public: 
     return result
 
 
-_WRITTEN = {"sam": "SAM", "slurm": "Slurm"}
-
-
 def add_tags(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Add the tags of plug-ins to those of the core, in SPECTACULAR_SETTINGS."""
     texts = with_additions({tag["name"]: tag["description"] for tag in result["tags"]}, "rest_tags")
     result["tags"] = [{"name": name, "description": str(text)} for name, text in texts.items()]
     return result
 
-
-_RENDERERS: dict[str, Any] = {"yaml": OpenApiYamlRenderer, "json": OpenApiJsonRenderer}
-_SUFFIXES = {
-    "application/vnd.oai.openapi": "yaml",
-    "application/yaml": "yaml",
-    "application/vnd.oai.openapi+json": "json",
-    "application/json": "json",
-}
 
 _tags: dict[Path, str] = {}  # digests of files that this process has read
 _making = threading.Lock()

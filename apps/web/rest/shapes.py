@@ -20,6 +20,13 @@ from apps.policies.tree.columns import TreeColumns
 from apps.priorities.sentences import json_value
 from apps.web.rest.cursors import encode_cursor
 
+T = TypeVar("T")
+
+TABLE_ANSWERS: dict[tuple[int, str], Any] = {
+    (200, "text/csv"): OpenApiTypes.STR,
+    (200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY,
+}
+
 
 class UtcTimeField(serializers.DateTimeField):
     """An instant, sent in UTC.
@@ -42,9 +49,6 @@ class UtcTimeField(serializers.DateTimeField):
 def utc_text(at: datetime | None) -> str | None:
     """The instant as `UtcTimeField` sends it."""
     return None if at is None else UtcTimeField().to_representation(at)
-
-
-T = TypeVar("T")
 
 
 def list_response(results: Any, next_position: Any = None) -> Response:
@@ -120,12 +124,6 @@ def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
     if reach is None:
         return {"reach": None, "reach_path": None}
     return {"reach": str(tree.uuid(reach)), "reach_path": tree.path(reach)}
-
-
-TABLE_ANSWERS: dict[tuple[int, str], Any] = {
-    (200, "text/csv"): OpenApiTypes.STR,
-    (200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY,
-}
 
 
 def table_response(name: str, columns: Sequence[Column], rows: Iterable[Row], format: str) -> StreamingHttpResponse:

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.accounts import token_files
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
 from apps.accounts.token_cache import DatabaseProbe
@@ -43,8 +43,8 @@ DERIVED_STATE = (
     ),
 )
 
-_MOST_CACHED = 1_000
-_MOST_BYTES = 256 * 1024**2
+_MOST_CACHED_TOKENS = 1_000
+_MOST_VISIBILITY_BYTES = 256 * 1024**2
 _WRITE_AGAIN = timedelta(minutes=10)
 T = TypeVar("T")
 _Key = tuple[str, str, str]  # prefix of the token, slug of the policy, digest of its tree
@@ -68,7 +68,7 @@ class TokenVisibility:
 
     def __init__(self) -> None:
         self._known: FIFOCache[_Key, _Cached] = FIFOCache(
-            _MOST_BYTES, getsizeof=sized(_MOST_BYTES, _MOST_CACHED, _n_bytes)
+            _MOST_VISIBILITY_BYTES, getsizeof=sized(_MOST_VISIBILITY_BYTES, _MOST_CACHED_TOKENS, _n_bytes)
         )  # reads need no lock
         self._lock = threading.Lock()
         self._state = ""

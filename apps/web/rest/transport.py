@@ -35,6 +35,15 @@ _SCRAPE = "/metrics"
 _PRIVATE = "private, no-store"
 _ALLOWED = "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"  # each route allows some of them
 _VARY = "Authorization, Cookie"
+POLICY, LIMIT = "RateLimit-Policy", "RateLimit"  # of the IETF's draft of rate limit fields
+READS = "reads"  # throttle scope of POST routes that only read
+PARAMETER = "bom"
+PARAMETER_SCHEMA = {
+    "in": "query",
+    "name": PARAMETER,
+    "schema": {"type": "string", "enum": ["1"]},
+    "description": "1: CSV starts with a byte-order mark, for Excel on Windows",
+}
 
 
 class TransportMiddleware:
@@ -51,7 +60,7 @@ class TransportMiddleware:
         rate: Rate | None = getattr(request, "rate", None)
         if rate is not None:
             response[POLICY], response[LIMIT] = rate.headers()
-        if deprecations.DEPRECATED and request.path_info.startswith("/api/"):
+        if request.path_info.startswith("/api/"):
             deprecations.add_deprecation(request, response)
         return response
 
@@ -90,9 +99,6 @@ def forbid_caching(response: HttpResponseBase) -> None:
         patch_vary_headers(response, ("Authorization", "Cookie"))
 
 
-POLICY, LIMIT = "RateLimit-Policy", "RateLimit"  # of the IETF's draft of rate limit fields
-
-
 @dataclass(frozen=True, slots=True)
 class Rate:
     """How much of a limit is used: `n_left` of `most` requests in `window_s`, one more in `next_s` seconds."""
@@ -106,9 +112,6 @@ class Rate:
     def headers(self) -> tuple[str, str]:
         """Values of RateLimit-Policy and RateLimit."""
         return f'"{self.name}";q={self.most};w={self.window_s}', f'"{self.name}";r={self.n_left};t={self.next_s}'
-
-
-READS = "reads"  # throttle scope of POST routes that only read
 
 
 class WriteThrottle(SimpleRateThrottle):
@@ -134,15 +137,6 @@ class WriteThrottle(SimpleRateThrottle):
 
     def get_cache_key(self, request: Request, view: APIView) -> str:
         return self.cache_format % {"scope": self.scope, "ident": request.user.pk}
-
-
-PARAMETER = "bom"
-PARAMETER_SCHEMA = {
-    "in": "query",
-    "name": PARAMETER,
-    "schema": {"type": "string", "enum": ["1"]},
-    "description": "1: CSV starts with a byte-order mark, for Excel on Windows",
-}
 
 
 class ByteOrderMarkMiddleware:

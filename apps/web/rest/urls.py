@@ -14,6 +14,6 @@ urlpatterns = [
     path("schema", schema_view.schema, name="schema"),
     re_path(r"^docs/?$", reference_views.operations, name="docs"),
     path("docs/<slug:name>", reference_views.operation, name="docs-of"),
-    *removed.urlpatterns,
+    *removed.removed_rest(removed.REMOVED_ROUTES),
     re_path(r"^.*$", csrf_exempt(login_not_required(errors.not_found)), name="unmatched"),
 ]

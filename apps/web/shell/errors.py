@@ -101,7 +101,7 @@ def _page_before(request: HttpRequest) -> str:
     """Path of the page with the form, to return to after the sign-in."""
     before = urlsplit(request.headers.get("Referer", ""))
     path = before.path if before.netloc == request.get_host() else ""
-    return (f"{path}?{before.query}" if before.query else path) or reverse("dashboard:overview")
+    return (f"{path}?{before.query}" if before.query else path) or reverse("pages:overview")
 
 
 def session_ended(request: HttpRequest) -> HttpResponse:

@@ -16,11 +16,11 @@ ENTRY_FIELDS = {
     "dates": _("Dates"),
     "members": _("Members by rule"),
     "mount": _("Maintainer"),
-    "is_group": _("May have children"),
+    "is_group": _("May have entries below"),
     "parent_uid": _("Parent"),
     PLACE: _("Parent"),
     "archived": _("State"),
-    "children": _("Children"),
+    "children": _("Entries below"),
     "entry": _("Entry"),
 }
 SETTINGS = {
@@ -31,6 +31,9 @@ SETTINGS = {
     "fallback_factor": _("Factor of unmapped accounts"),
     "tolerance": _("Tolerance"),
     "review": _("Review of large changes"),
+    "units": _("Units"),
+    "rules": _("Rules of allocations"),
+    "limits": _("Limits ordered by rules"),
 }
 
 

@@ -21,7 +21,7 @@ from apps.web.shell.requests import csv_response
 
 @dataclass(frozen=True)
 class FigureFrame:
-    """Context of `dashboard/_figure.html`. source: URL of the figure's JSON; its CSV URL ends in `.csv`.
+    """Context of `web/_figure.html`. source: URL of the figure's JSON; its CSV URL ends in `.csv`.
 
     is_refused: the query is invalid.
     """

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError, Stale
 from apps.core.typed_numbers import read_number, read_whole
+from apps.web import bounds
 
 FILE_ERRORS = {
     "required": _("Choose a file"),
@@ -27,7 +28,17 @@ FILE_CODES = {
 }
 
 
-class RefusableForm(forms.Form):
+class Form(forms.Form):
+    """A form whose errors are freed with it: tracebacks would hold the frame of the view, which holds the form."""
+
+    def add_error(self, field: str | None, error: Any) -> None:
+        super().add_error(field, error)
+        for problems in self.errors.values():
+            for problem in cast("list[forms.ValidationError]", problems.data):
+                problem.__traceback__ = problem.__cause__ = problem.__context__ = None
+
+
+class RefusableForm(Form):
     """A form that shows the refusal of a service at the fields that the refusal names.
 
     field_names: from a service's field, or a refusal's code, to a field of this form.
@@ -134,7 +145,7 @@ def published_reason_field(*, required: bool = True) -> forms.CharField:
     """Reason of a change set, which everyone it affects can read."""
     return forms.CharField(
         label=_("Reason"),
-        max_length=2_000,
+        max_length=bounds.REASON,
         required=required,
         widget=name_input(),
         help_text=_("Shown in the history to those affected."),
@@ -146,7 +157,7 @@ class TimeZoneField(forms.CharField):
     """Name of a time zone, such as Europe/Stockholm."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(label=_("Time zone"), max_length=64, **more)
+        super().__init__(label=_("Time zone"), max_length=bounds.TIME_ZONE, **more)
 
     def clean(self, value: Any) -> Any:
         name = super().clean(value)

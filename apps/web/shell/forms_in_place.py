@@ -33,7 +33,7 @@ class FormsInPlaceMiddleware:
         if not is_in_place(request) or response.status_code not in (301, 302, 303, 307, 308):
             return response
         address = response["Location"]
-        has_ended = urlsplit(address).path == reverse("dashboard:sign-in") and not request.user.is_authenticated
+        has_ended = urlsplit(address).path == reverse("pages:sign-in") and not request.user.is_authenticated
         answer = HttpResponse(status=401 if has_ended and not _leaves(request) else 204)
         answer.cookies = response.cookies
         answer[LOCATION] = address
@@ -43,4 +43,4 @@ class FormsInPlaceMiddleware:
 
 def _leaves(request: HttpRequest) -> bool:
     """Whether the form itself signs out or belongs to the sign-in, whose pages need no session."""
-    return request.path.startswith((reverse("dashboard:sign-out"), reverse("dashboard:sign-in")))
+    return request.path.startswith((reverse("pages:sign-out"), reverse("pages:sign-in")))

@@ -18,13 +18,20 @@ from django.utils.translation import pgettext
 
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors import EntryRow, MoreRow, PolicyView
+from apps.priorities.sentences import numbers as number_texts
 from apps.series.convergence.selectors import Trend, load_trends
-from apps.web.setting_texts import OwnNumber, own_number
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance, KeyedText, StatusBadge
 from apps.web.svg import bars
 from apps.web.svg.bars import Bullet, Tolerance
 from apps.web.svg.sparkline import Sparkline, draw_sparkline
+from apps.web.texts.algorithm_text import OwnNumber, own_number
+
+MOST_SPARKLINES = 300  # sparklines on one page
+_COLOURED = ("over", "under")
+OF_PARENT = "parent"
+OF_TOTAL = "total"
+_NIL, _NAME = UUID(int=0), "name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +50,13 @@ def badge_of(entry: EntryRow) -> ScopeBadge | None:
         return None
     values = {"sources": ", ".join(entry.scope_sources)}
     if entry.scope == "global":
-        words = _("Children are compared by global usage")
+        words = _("Entries below are compared by global usage")
         if entry.scope_sources:
-            words = _("Children are compared by global usage, only of %(sources)s") % values
+            words = _("Entries below are compared by global usage, only of %(sources)s") % values
     else:
-        words = _("Children are compared by local usage")
+        words = _("Entries below are compared by local usage")
         if entry.scope_sources:
-            words = _("Children are compared by local usage, only of %(sources)s") % values
+            words = _("Entries below are compared by local usage, only of %(sources)s") % values
     return ScopeBadge(entry.scope, entry.scope_sources, _short(entry.scope, entry.scope_sources), words)
 
 
@@ -67,10 +74,6 @@ def _short(scope: str, sources: Sequence[str]) -> str:
     return _("Global") if scope == "global" else _("Local")
 
 
-MOST = 300  # sparklines on one page
-_COLOURED = ("over", "under")
-
-
 @dataclass(frozen=True, slots=True)
 class DrawnTrend:
     """A sparkline and its text alternative."""
@@ -81,7 +84,7 @@ class DrawnTrend:
 
 def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str) -> dict[UUID, DrawnTrend]:
     """Sparklines by entry, loaded in one query. Entries without known days are left out."""
-    wanted = [row for row in rows if row.parent_uid is not None and row.target is not None][:MOST]
+    wanted = [row for row in rows if row.parent_uid is not None and row.target is not None][:MOST_SPARKLINES]
     trends = load_trends(view, [row.uid for row in wanted], of=of)
     drawn = {}
     for row in wanted:
@@ -95,16 +98,12 @@ def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str) -> dict[
 
 def _words(trend: Trend) -> str:
     known = [value for value in trend.actual if isfinite(value)]
-    shares = presentation.change_shares(known[0], known[-1])
+    shares = number_texts.change_shares(known[0], known[-1])
     return _("%(before)s to %(after)s in %(n)s days") % {
         "before": shares.before,
         "after": shares.after,
         "n": len(trend.actual),
     }
-
-
-OF_PARENT = "parent"
-OF_TOTAL = "total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +154,12 @@ class Line:
     @property
     def exact_actual(self) -> str:
         """Actual share with four decimals, for the tooltip."""
-        return presentation.percent(self.numbers[0], decimals=4)
+        return number_texts.percent(self.numbers[0], decimals=4)
 
     @property
     def exact_target(self) -> str:
         """Target with four decimals, for the tooltip."""
-        return presentation.percent(self.numbers[1], decimals=4)
+        return number_texts.percent(self.numbers[1], decimals=4)
 
     @property
     def why_not(self) -> str:
@@ -197,12 +196,9 @@ def entry_url(policy_slug: str, uid: UUID, name: str, moment: str = "") -> str:
     return f"{before}{uid}{after.replace(_NAME, name_slug(name))}{moment}"
 
 
-_NIL, _NAME = UUID(int=0), "name"
-
-
 @lru_cache(maxsize=256)
 def _around_uid(policy_slug: str) -> tuple[str, str]:
-    route = reverse("dashboard:entry", kwargs={"policy": policy_slug, "uid": _NIL, "name": _NAME})
+    route = reverse("pages:entry", kwargs={"policy": policy_slug, "uid": _NIL, "name": _NAME})
     before, _, after = route.rpartition(str(_NIL))
     return before, after
 
@@ -267,7 +263,7 @@ def draw_lines(entries: Sequence[EntryRow], context: LineContext) -> list[Line]:
         actual, target = values(entry, of)
         band, is_root = tolerance_for(entry, tolerance), entry.parent_uid is None
         shown = None if is_root or target is None else _balance(entry, actual, target, of, band, decimals)
-        shares = presentation.compare_shares(actual, target, decimals=decimals)
+        shares = number_texts.compare_shares(actual, target, decimals=decimals)
         maximum = bars.against_target(target or 0) if context.against_target else scales.get(entry.parent_uid, 1.0)
         bar = None
         if shown is not None:
@@ -289,7 +285,7 @@ def draw_lines(entries: Sequence[EntryRow], context: LineContext) -> list[Line]:
                 trend=context.trends.get(entry.uid),
                 origin=context.origins.get(entry.uid),
                 scope=badge_of(entry),
-                own=own_number(entry.columns, context.own_column, context.algorithm, band),
+                own=own_number(entry.columns, context.own_column, context.algorithm, entry.state),
             )
         )
     return lines
@@ -342,13 +338,13 @@ def bar_label(actual: float | None, target: float | None, tolerance: Tolerance, 
     if target is None:
         return ""
     if actual is None:
-        return _("No usage known, target %(target)s") % {"target": presentation.percent(target, decimals or 1)}
-    slack, shares = tolerance.around(target), presentation.compare_shares(actual, target, decimals=decimals)
+        return _("No usage known, target %(target)s") % {"target": number_texts.percent(target, decimals or 1)}
+    slack, shares = tolerance.around(target), number_texts.compare_shares(actual, target, decimals=decimals)
     return _("Actual %(actual)s, target %(target)s, tolerance %(low)s to %(high)s") % {
         "actual": shares.actual,
         "target": shares.target,
-        "low": presentation.percent(max(target - slack, 0.0), shares.decimals),
-        "high": presentation.percent(target + slack, shares.decimals),
+        "low": number_texts.percent(max(target - slack, 0.0), shares.decimals),
+        "high": number_texts.percent(target + slack, shares.decimals),
     }
 
 
@@ -361,7 +357,7 @@ def _decimals_of(entries: Iterable[EntryRow], of: str, tolerance: Tolerance) -> 
             continue
         if _balance(entry, actual, target, of, tolerance_for(entry, tolerance)).is_off_target:
             off_target.append((actual, target))
-    return presentation.decimals_of_column(off_target)
+    return number_texts.decimals_of_column(off_target)
 
 
 def _balance(
@@ -369,10 +365,7 @@ def _balance(
 ) -> Balance:
     if entry.suppressed:
         return presentation.not_shown()
-    if of == OF_TOTAL or entry.state not in {"over", "under"}:
-        unknown = None if entry.state == "unknown" else actual
+    if of == OF_TOTAL:
         has_usage = entry.state != "idle"
-        return presentation.balance(unknown, target, has_usage=has_usage, tolerance=tolerance, decimals=decimals)
-    return presentation.off_target(
-        "over" if entry.state == "over" else "under", actual or 0.0, target, decimals=decimals
-    )
+        return presentation.balance(actual, target, has_usage=has_usage, tolerance=tolerance, decimals=decimals)
+    return presentation.balance_of(entry.state, actual, target, tolerance=tolerance, decimals=decimals)

@@ -159,7 +159,7 @@ def live_page(request: HttpRequest, policy_slug: str, frame: FrameRow, age: Fres
     state = get_page_state(policy_slug=policy_slug, actor=actor, series=frame.series, marks=frame.marks, age=age)
     is_older = _changed_since_start(request, policy_slug)
     tag, parts = ("", {}) if is_older else (state.tag, dict(state.parts))
-    url = reverse("dashboard:live", kwargs={"policy": policy_slug})
+    url = reverse("pages:live", kwargs={"policy": policy_slug})
     return LivePage(url, tag, json.dumps(parts), state.revision, age_of(state.computed_at))
 
 

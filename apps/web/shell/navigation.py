@@ -24,7 +24,7 @@ from apps.core.release import __version__
 from apps.policies import selectors as policies
 from apps.policies.models import Policy
 from apps.priorities import selectors as priorities
-from apps.web.guides import guide_address
+from apps.web.links.guides import guide_address
 from apps.web.shell import presentation
 from apps.web.shell.live_state import FrameRow, LivePage, live_page, read_frame
 from apps.web.shell.places import (
@@ -179,7 +179,7 @@ class Shell:
                 policy.slug,
                 policy.name,
                 _("Revision %(n)s") % {"n": policy.head_number},
-                reverse("dashboard:policy", kwargs={"policy": policy.slug}),
+                reverse("pages:policy", kwargs={"policy": policy.slug}),
             )
             for policy in self._visible
         ]
@@ -386,7 +386,7 @@ class Shell:
             (_("Password and sessions"), "lock", "password"),
             (_("Two-factor authentication"), "shield-lock", "second-factor"),
         ]
-        own = [Item(label, reverse(f"dashboard:{route}"), icon) for label, icon, route in pages]
+        own = [Item(label, reverse(f"pages:{route}"), icon) for label, icon, route in pages]
         return [*own, Item(_("REST reference"), reverse("api:docs"), "columns-3")]
 
     @property
@@ -429,7 +429,7 @@ class Shell:
         tab, counter, names = all_tabs()[route], counters().get(route), {}
         for name in tab.names:
             names[name] = self._names[name]
-        url = reverse(f"dashboard:{route}", kwargs=names)
+        url = reverse(f"pages:{route}", kwargs=names)
         if tab.keeps_policy and self.policy:
             url = f"{url}?policy={self.policy.slug}"
         count = self.open_matters.get(route, 0) if counter else 0
@@ -449,7 +449,7 @@ class Shell:
     def _route(self) -> str:
         """Name of the page's route; empty for an address without a page."""
         match = self._request.resolver_match
-        return str(match.url_name) if match and match.namespace == "dashboard" and match.url_name else ""
+        return str(match.url_name) if match and match.namespace == "pages" and match.url_name else ""
 
 
 @cache

@@ -182,8 +182,13 @@ _OF_THE_CORE: Mapping[str, Tab] = {
         is_shown=attrgetter("has_role"),
     ),
     "upload": Tab(place="data", label=_("Usage upload"), is_shown=attrgetter("actor.is_admin")),
-    "algorithm": Tab(place="settings", label=_("Algorithm and operators"), title=_("Algorithm"), names=POLICY_NAMES),
-    "compare": Tab(place="settings", label=_("Compare"), names=POLICY_NAMES, below="algorithm"),
+    "algorithm": Tab(
+        place="settings",
+        label=_("Algorithm and operators"),
+        title=_("Algorithm"),
+        names=POLICY_NAMES,
+        pages=("compare",),
+    ),
     "decay": Tab(place="settings", label=_("Usage window"), names=POLICY_NAMES),
     "policy-files": Tab(
         place="settings",

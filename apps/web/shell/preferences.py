@@ -34,7 +34,7 @@ def _stored(request: HttpRequest, cookie: str, value: str) -> HttpResponse:
     """Keep a preference, "" for the usual one, and redirect back."""
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
-        back = reverse("dashboard:overview")
+        back = reverse("pages:overview")
     response = SeeOther(back)
     if value:
         secure = bool(settings.SESSION_COOKIE_SECURE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from django.conf import settings
 from django.utils import formats, timezone
@@ -14,29 +14,27 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.policies.models import ChangeSet
-from apps.priorities.metering import CORE_S, unit_of_usage
-from apps.priorities.sentences.numbers import MINUS as MINUS
-from apps.priorities.sentences.numbers import NBSP as NBSP
-from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
-from apps.priorities.sentences.numbers import as_typed as as_typed
-from apps.priorities.sentences.numbers import change_shares as change_shares
-from apps.priorities.sentences.numbers import clock_text as clock_text
-from apps.priorities.sentences.numbers import compare_shares as compare_shares
-from apps.priorities.sentences.numbers import count as count
-from apps.priorities.sentences.numbers import decimals_beside as decimals_beside
-from apps.priorities.sentences.numbers import decimals_of_column as decimals_of_column
-from apps.priorities.sentences.numbers import factor as factor
-from apps.priorities.sentences.numbers import number as number
-from apps.priorities.sentences.numbers import percent as percent
-from apps.priorities.sentences.numbers import points as points
-from apps.priorities.sentences.numbers import points_phrase as points_phrase
-from apps.priorities.sentences.numbers import signed as signed
-from apps.priorities.sentences.numbers import unit_of_metric
+from apps.engine.target_state import State as EntryState
+from apps.engine.target_state import is_on_target, state_of
+from apps.priorities.sentences.numbers import (
+    MINUS,
+    NBSP,
+    UNKNOWN,
+    as_typed,
+    change_shares,
+    clock_text,
+    compare_shares,
+    count,
+    number,
+    points,
+    unit_of_metric,
+)
+from apps.priorities.usage_factors import CORE_S, unit_of_usage
 from apps.web.shell import field_labels
 from apps.web.svg.bars import USUAL_TOLERANCE, State, Tolerance
 
 _TITLE_WIDTH = 80  # characters
+SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +69,6 @@ def joined(sentences: Iterable[KeyedText]) -> KeyedText:
 def first_line(text: str) -> str:
     """First line of a reason, shortened to a title."""
     return Truncator(text.strip().partition("\n")[0]).chars(_TITLE_WIDTH)
-
-
-def title_of(change_set: ChangeSet) -> str:
-    """Title of a draft or change set: the first line of its reason, or its number."""
-    if title := first_line(change_set.reason):
-        return title
-    text = _("Draft %(n)s") if change_set.state == ChangeSet.State.DRAFT else _("Change set %(n)s")
-    return text % {"n": change_set.pk}
-
-
-SECONDS_PER_HOUR = 3600.0
 
 
 def hour_unit(metric: Mapping[str, Any]) -> str:
@@ -229,9 +216,12 @@ def on_target_text(actual: float, target: float, slack: float) -> str:
 
     slack: half the width of the band around the target, as a fraction.
     """
-    if abs(actual - target) <= USUAL_TOLERANCE.around(target):
-        return _("on target")
-    return _("on target, ±%(n)s") % {"n": points(slack)}
+    return _("on target, ±%(n)s") % {"n": points(slack)} if is_wide(actual, target) else _("on target")
+
+
+def is_wide(actual: float, target: float) -> bool:
+    """Whether it surprises that a share counts as on target: it is beyond the usual tolerance."""
+    return not is_on_target(actual, target, USUAL_TOLERANCE.around(target))
 
 
 def balance(
@@ -244,36 +234,28 @@ def balance(
 ) -> Balance:
     """Over, under or on target by the tolerance; no demand if a positive target has no usage.
 
-    decimals: of the column of shares beside it; by default what its two shares need.
+    has_usage: also for jobs that wait, which are demand. decimals: of the column of shares beside it; by default what
+    its two shares need.
     """
-    state = balance_state(actual, target, has_usage=has_usage, tolerance=tolerance)
-    if actual is None or target is None:
-        return Balance(state, "", _("no data"))
-    if state is State.IDLE:
-        return Balance(state, "", _("no demand"))
-    if state is State.ON:
-        return Balance(state, "", on_target_text(actual, target, tolerance.around(target)))
-    return off_target("over" if state is State.OVER else "under", actual, target, decimals=decimals)
+    state = state_of(target=target, actual=actual, has_usage=has_usage, has_demand=False, tolerance=tolerance.stated)
+    return balance_of(state, actual, target, tolerance=tolerance, decimals=decimals)
 
 
-def balance_state(
-    actual: float | None, target: float | None, *, has_usage: bool = True, tolerance: Tolerance = USUAL_TOLERANCE
-) -> State:
-    """The state of a `balance`, without its words."""
-    if actual is None or target is None:
-        return State.NO_DATA
-    if not has_usage and target > 0:
-        return State.IDLE
-    difference = actual - target
-    if abs(difference) <= tolerance.around(target) * (1 + 1e-9):
-        return State.ON
-    return State.OVER if difference > 0 else State.UNDER
-
-
-def off_target(
-    state: Literal["over", "under"], actual: float, target: float, *, decimals: int | None = None
+def balance_of(
+    state: EntryState,
+    actual: float | None,
+    target: float | None,
+    *,
+    tolerance: Tolerance = USUAL_TOLERANCE,
+    decimals: int | None = None,
 ) -> Balance:
-    """Over or under, by the difference of the two shares as they are shown beside it."""
+    """A known state in words: over or under by the difference of the two shares as they are shown beside it."""
+    if state == "unknown" or actual is None or target is None:
+        return Balance(State.NO_DATA, "", _("no data"))
+    if state == "idle":
+        return Balance(State.IDLE, "", _("no demand"))
+    if state == "on":
+        return Balance(State.ON, "", on_target_text(actual, target, tolerance.around(target)))
     word = _("over") if state == "over" else _("under")
     return Balance(State(state), compare_shares(actual, target, decimals=decimals).points, word)
 
@@ -287,9 +269,9 @@ def why_not_shown() -> str:
     """Why a sum is hidden from readers of sums."""
     return ngettext(
         "Not shown: it would reveal single users. Group usage is shown with at least %(n)s active "
-        "member, none above four fifths of it.",
+        "user, none above four fifths of it.",
         "Not shown: it would reveal single users. Group usage is shown with at least %(n)s active "
-        "members, none above four fifths of it.",
+        "users, none above four fifths of it.",
         settings.FAIRSHARE_SMALLEST_GROUP,
     ) % {"n": settings.FAIRSHARE_SMALLEST_GROUP}
 

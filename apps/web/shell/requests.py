@@ -6,6 +6,8 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, wraps
+from io import StringIO
+from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -14,6 +16,7 @@ from django_htmx.middleware import HtmxDetails
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.core.csv_columns import csv_lines
 from apps.core.errors import NotFound, Unavailable
 from apps.core.tables import escape_formula
 from apps.federation.grid.peers import may_federate
@@ -30,11 +33,15 @@ __all__ = [
     "Visitor",
     "actor_of",
     "csv_response",
+    "csv_response_by_columns",
     "escape_formula",
     "fragment",
     "is_htmx",
     "private",
 ]
+View = Callable[..., HttpResponse]
+Response = TypeVar("Response", bound=HttpResponseBase)
+_LINES_AT_ONCE = 500  # of a CSV file
 
 
 def actor_of(request: HttpRequest) -> Actor:
@@ -117,10 +124,6 @@ class Visitor:
         return bool(visible_in(policy=self.policy, snapshot=snapshot, at=self.at, actor=self.actor)[0])
 
 
-View = Callable[..., HttpResponse]
-Response = TypeVar("Response", bound=HttpResponseBase)
-
-
 def private(response: Response) -> Response:
     """Forbid caches to store a response with personal data."""
     response["Cache-Control"] = "private, no-store"
@@ -154,21 +157,28 @@ def fragment(page: Callable[..., str]) -> Callable[[View], View]:
 
 def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
     """A streamed CSV file, so that a million rows need no memory. Numbers stay numbers; formulas are escaped."""
-    response = StreamingHttpResponse(_lines([header], rows), content_type="text/csv; charset=utf-8")
+    return _csv_file(file_name, _lines(header, rows))
+
+
+def csv_response_by_columns(
+    file_name: str, header: Sequence[str], blocks: Iterable[Sequence[Sequence[Any]]]
+) -> StreamingHttpResponse:
+    """`csv_response` of blocks of rows, each given by its columns, which takes half of the time."""
+    head = csv_lines([[name] for name in header])
+    return _csv_file(file_name, chain([head], map(csv_lines, blocks)))
+
+
+def _csv_file(file_name: str, pieces: Iterable[str]) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{file_name}"'
     return private(response)
 
 
-class _Echo:
-    """File object for csv that returns each line instead of storing it."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
-def _lines(first: Iterable[Sequence[Any]], rest: Iterable[Sequence[Any]]) -> Iterator[str]:
-    writer = csv.writer(_Echo(), quoting=csv.QUOTE_NONNUMERIC)
-    for rows in (first, rest):
-        for row in rows:
-            cells = [escape_formula(cell) if isinstance(cell, str) else cell for cell in row]
-            yield str(writer.writerow(cells))
+def _lines(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Many at a time: a piece of a response takes longer than a line."""
+    left = chain([header], rows)
+    while some := list(islice(left, _LINES_AT_ONCE)):
+        lines = StringIO(newline="")
+        cells = ([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in some)
+        csv.writer(lines, quoting=csv.QUOTE_NONNUMERIC).writerows(cells)
+        yield lines.getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _WIDTH = 74.0
-_LEAST = 1.5  # a bar that can be seen
+_LEAST_BAR_WIDTH = 1.5  # a bar that can be seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,4 +18,4 @@ class AgeMeter:
 
 def draw_age_meter(part: float, *, tick: float) -> AgeMeter:
     """part: the age divided by the allowed one. tick: position of the allowed age, in pixels."""
-    return AgeMeter(f"{max(_LEAST, min(part * tick, _WIDTH)):.1f}", is_late=part > 1)
+    return AgeMeter(f"{max(_LEAST_BAR_WIDTH, min(part * tick, _WIDTH)):.1f}", is_late=part > 1)

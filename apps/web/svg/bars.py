@@ -10,12 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from apps.engine.target_state import slack_of
+
 TREE_WIDTH = 120
 PANEL_WIDTH = 288
 AGAINST_TARGET = 1.6
 SHARE_STEPS = (0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.75, 1.0)
 _MIN_BAR = 1.5
 _MIN_BAND = 2.0
+WIDTH = 64
+_REACH = 1.2  # the meter's scale ends at 120 % of the limit
 
 
 class State(StrEnum):
@@ -44,7 +48,12 @@ class Tolerance:
         return (is_leaf and self.leaves) or self
 
     def around(self, target: float) -> float:
-        return max(self.relative * target, self.floor)
+        return slack_of(target, {"relative": self.relative, "points": self.floor * 100})
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """As a policy's settings have it, with percentage points."""
+        return {"relative": self.relative, "points": self.floor * 100}
 
 
 USUAL_TOLERANCE = Tolerance()
@@ -118,10 +127,6 @@ def draw(
             over_path = f"M{width - 6} 2L{width} 8L{width - 6} 14Z"
     was_x = round(x(before) - 1, 1) if before is not None else None
     return Bullet(state, width, width - 2, band_x, band_width, bar_width, over_path, was_x, tick_x)
-
-
-WIDTH = 64
-_REACH = 1.2  # the meter's scale ends at 120 % of the limit
 
 
 @dataclass(frozen=True, slots=True)

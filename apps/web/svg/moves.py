@@ -9,6 +9,7 @@ SCALES = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
 ROW = 30
 _NAME_WIDTH = 190
 _VALUE_WIDTH = 84
+_WIDTH = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,6 @@ def _anchor(part: int, *, narrow: bool) -> str:
     if narrow and part in (0, 5):
         return "start" if part == 0 else "end"
     return "middle"
-
-
-_WIDTH = 160
 
 
 @dataclass(frozen=True, slots=True)

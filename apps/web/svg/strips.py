@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.usage.quality.coverage import Coverage, Day
+from apps.web.texts.shortened import shortened
 
 WIDE, BESIDE, NARROW = 940, 740, 340
 WIDE_DAYS, NARROW_DAYS = 60, 28
@@ -14,7 +15,7 @@ _LABELS = 150
 _TOP = 22
 _ROW = 24
 _GAP = 2.0
-_LONGEST = 22
+_LONGEST_STRIP_NAME = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def coverage_figure(
 
 def _strip(name: str, days: Sequence[Day], row: int, left: int, step: float) -> Strip:
     y = _TOP + row * _ROW
-    shown = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    shown = shortened(name, _LONGEST_STRIP_NAME)
     cells = [
         Cell(_px(left + index * step + (0.75 if day.state is Coverage.HOLE else 0)), day.state)
         for index, day in enumerate(days)

@@ -28,13 +28,14 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from apps.core.code_paths import command_name
-from apps.web.glossary import Term, terms
 from apps.web.templatetags.marks import icon
+from apps.web.texts.glossary import Term, terms
 
 register = template.Library()
 
 _DATA = ("testid", "key", "state", "value")
 _TAG = re.compile(r"(<[^>]*>)")
+Markup = Callable[..., SafeString]
 
 
 def attributes(values: dict[str, Any]) -> SafeString:
@@ -134,9 +135,6 @@ def _explained_terms(context: Context) -> dict[str, Term]:
     request = context["request"]
     explained: dict[str, Term] = request.__dict__.setdefault("explained_terms", {})
     return explained
-
-
-Markup = Callable[..., SafeString]
 
 
 class TwoParts(Node):

@@ -13,7 +13,7 @@ from django.template.loader import get_template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from apps.web.listing import Column, Table
+from apps.web.listings.listing import Column, Table
 from apps.web.templatetags.components import attributes, scroll_table
 
 register = template.Library()

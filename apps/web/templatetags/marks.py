@@ -9,17 +9,20 @@ from typing import Any
 
 from django import template
 from django.conf import settings
+from django.template.base import render_value_in_context
 from django.templatetags.static import static
 from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from apps.accounts.selectors import display_name
 from apps.core import clock
-from apps.web import decay_phrases
+from apps.priorities.sentences import numbers
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance
 from apps.web.svg.bars import Bullet, State
+from apps.web.texts import decay_phrases
 
 register = template.Library()
 
@@ -44,6 +47,15 @@ def icon(name: str, classes: str = "") -> SafeString:
         asset("icons.svg"),
         name,
     )
+
+
+@register.simple_tag(takes_context=True)
+def from_to(context: template.Context, before: Any, after: Any) -> SafeString:
+    """{% from_to row.before row.after %}: a value that became another one, or is new where `before` is empty."""
+    old, new = render_value_in_context(before, context), render_value_in_context(after, context)
+    if not old:
+        return format_html("<b>{}</b>", new)
+    return format_html('<s>{}</s><span class="drawn to"> {} </span><b>{}</b>', old, _("to"), new)
 
 
 @register.simple_tag
@@ -149,17 +161,17 @@ def when(at: datetime | None, form: str = "time") -> str:
 
 @register.filter
 def percent(value: float | None) -> str:
-    return presentation.percent(value)
+    return numbers.percent(value)
 
 
 @register.filter
 def signed(value: float | None) -> str:
-    return presentation.signed(value)
+    return numbers.signed(value)
 
 
 @register.filter
 def factor(value: float | None) -> str:
-    return presentation.factor(value)
+    return numbers.factor(value)
 
 
 @register.filter
@@ -189,12 +201,12 @@ def hour_unit(metric: Mapping[str, Any]) -> str:
 
 @register.filter
 def number(value: float, decimals: int = 0) -> str:
-    return presentation.number(value, decimals) if decimals else presentation.count(value)
+    return numbers.number(value, decimals) if decimals else numbers.count(value)
 
 
 @register.filter
 def as_typed(value: float) -> str:
-    return presentation.as_typed(value)
+    return numbers.as_typed(value)
 
 
 @register.filter

@@ -1,7 +1,7 @@
 -- A job's first site factor, from the file that fairshare-agent writes after each pass (run --first-values FILE).
 -- Without it a new job has the site factor 0 until the next pass. Put it beside slurm.conf; JobSubmitPlugins=lua.
 local FILE = "/run/fairshare-agent/first-values"
-local LONGEST_S = 900 -- an older file is left alone
+local LONGEST_S = 900 -- an older file is left alone, where it doesn't say until when it may be used
 local FALLBACK = nil -- a number for accounts that the file doesn't have; nil: leave 0
 
 local function default_partition(part_list)
@@ -20,10 +20,13 @@ local function first_value(user, account, partition)
     end
     local found = FALLBACK
     local written_at = tonumber(string.match(file:read("*l") or "", "^# (%d+)$"))
-    if written_at == nil or os.time() - written_at > LONGEST_S then
+    local first = file:read("*l") or ""
+    local usable_until = tonumber(string.match(first, "^# until (%d+)$")) or ((written_at or 0) + LONGEST_S)
+    if written_at == nil or os.time() > usable_until then
         file:close()
         return nil
     end
+    file:seek("set")
     local wanted = user .. "|" .. account .. "|"
     for line in file:lines() do
         if string.sub(line, 1, #wanted) == wanted then

@@ -1,5 +1,4 @@
 // Controls of a figure, as the server renders them: links to the same page in another state. The focus stays on its choice.
-import { sliderOf, updateSlider } from "./slider.js";
 
 function link(choice, isChip) {
   const a = document.createElement("a");
@@ -25,7 +24,6 @@ function drop(choice, control) {
 }
 
 function group(control) {
-  if (control.slider) return sliderOf(control);
   const found = document.createElement("div");
   found.className = control.kind;
   found.setAttribute("role", "group");
@@ -43,14 +41,13 @@ function pair(choice, control) {
 
 const links = (control) => control.choices.map((choice) => (choice.drop ? pair(choice, control) : link(choice, control.kind === "chips")));
 
-/** A slider stays the same element, because somebody may be pulling at it. */
 export function renderControls(box, controls) {
   if (!box) return;
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.choice : null;
   const old = [...box.children];
   const isSame = old.length === controls.length && controls.every((one, at) => old[at].classList.contains(one.kind));
   if (!isSame) box.replaceChildren(...controls.map(group));
-  else controls.forEach((one, at) => (one.slider ? updateSlider(old[at], one.slider) : old[at].replaceChildren(...links(one))));
+  else controls.forEach((one, at) => old[at].replaceChildren(...links(one)));
   if (!focused) return;
   const present = [...box.querySelectorAll("[data-choice]")];
   (present.find((one) => one.dataset.choice === focused) ?? present.at(-1))?.focus();  // of a choice that is gone: the last

@@ -6,7 +6,6 @@ import { renderControls } from "./controls.js";
 import { addDownload } from "./download.js";
 import { addKeys } from "./keys.js";
 import { endLabels, markLabels } from "./labels.js";
-import { addDrag, slide } from "./slider.js";
 import { CONFIG, resolve, template } from "./theme.js";
 import { inTurn } from "./turns.js";
 import { addWheel, fitted, moved, rangeOf, seen } from "./zoom.js";
@@ -34,7 +33,6 @@ export class Frame {
     this.more?.addEventListener("toggle", () => this.writeTable());
     this.plot.tabIndex = 0;  // before it is drawn, so that Tab doesn't pass it by
     element.addEventListener("click", (event) => this.clicked(event));
-    for (const kind of ["input", "change", "submit"]) element.addEventListener(kind, (event) => slide(this, event));
   }
 
   /** The address of the numbers for what the page shows now. */
@@ -197,7 +195,6 @@ export class Frame {
   /** To what Plotly reports of the picture that it has drawn first. */
   listen() {
     addKeys(this);
-    addDrag(this);
     // A click alone never leaves the page.
     this.box.on("plotly_clickannotation", ({ annotation, event }) => event.shiftKey && annotation.name && location.assign(annotation.name));
     this.box.on("plotly_click", ({ points, event }) => event.shiftKey && this.openMoment(points[0].x));

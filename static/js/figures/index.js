@@ -1,7 +1,9 @@
 // All figures of a page: drawn when they come near the window, drawn again when state, theme, width or numbers change.
 import { plotly } from "./bundle.js";
+import { FairLine } from "./fair_line.js";
 import { Flow } from "./flow.js";
 import { Frame } from "./frame.js";
+import { Heat } from "./heat.js";
 import "./kept.js";
 import { OverTime } from "./over_time.js";
 import "./page_state.js";
@@ -11,7 +13,7 @@ import { onTheme } from "./theme.js";
 import { Tree } from "./tree.js";
 
 const AHEAD = "400px";
-const KINDS = { "over-time": OverTime, tree: Tree, flow: Flow };
+const KINDS = { "fair-line": FairLine, heat: Heat, "over-time": OverTime, tree: Tree, flow: Flow };
 const begun = new Set();  // also those whose first numbers are on their way
 
 /** Every frame that has been drawn; others begin when they are near. */

@@ -1,26 +1,16 @@
 // A picture is one tab stop: arrows move the read-out from point to point, + and − zoom, Page Up and Down move along,
 // 0 shows all, Escape leaves.
+import { dayWords } from "../days.js";
 import { announce } from "../shell.js";
 import { pan, zoom } from "./zoom.js";
 
 const curves = (box) => (box.data ?? []).map((trace, at) => [trace, at]).filter(([trace]) => trace.meta?.read && trace.visible !== false);
 
-const lang = document.documentElement.lang || "en";
-let day = null;  // when first needed: making it takes long
-const dayForm = () => (day ??= new Intl.DateTimeFormat(lang, { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" }));
-
-function dayWords(x, form) {
-  const [on, at] = String(x).split(/[ T]/);
-  const parts = Object.fromEntries(dayForm().formatToParts(new Date(`${on}T00:00Z`)).map(({ type, value }) => [type, value]));
-  const order = [...(form.includes("%a") ? ["weekday"] : []), "day", "month", "year"];  // as Plotly writes them
-  return [...order.map((part) => parts[part]), ...(at ? [at.slice(0, 5)] : [])].join(" ");
-}
-
 /** What the head of the read-out says. It isn't read from there: Plotly draws the read-out a moment later. */
 function headOf(axis, x) {
   const text = axis.unifiedhovertitle?.text ?? "%{x}";
   return text.replace(/%\{x(?::\.(\d)f|\|([^}]*))?\}/g, (_, digits, form) => {
-    if (axis.type === "date") return dayWords(x, form ?? "%a");
+    if (axis.type === "date") return dayWords(x, { weekday: (form ?? "%a").includes("%a") });
     return digits ? Number(x).toFixed(digits) : String(x);
   });
 }

@@ -32,7 +32,8 @@ function keepFocus(wasPlot) {
   (plot || document.getElementById("main")).focus({ preventScroll: true });
 }
 
-function go(query) {
+/** Another state of the page: what is below its frame is fetched and swapped. */
+export function go(query) {
   history.pushState({}, "", query.size ? `?${query}` : location.pathname);
   return refresh();
 }
@@ -91,7 +92,10 @@ function refuse(form, html) {
 
 let selected = null;  // to be said when its numbers have come
 
-function select({ dataset: { uid } }) {
+const select = ({ dataset: { uid } }) => choose(uid);
+
+/** Shows the course of an entry. */
+export function choose(uid) {
   const query = new URLSearchParams(location.search);
   outline(uid);
   if (query.get("entry") === uid) return;
@@ -114,7 +118,7 @@ function outline(uid) {
 function openMenu(tile, from) {
   const menu = document.getElementById("go-menu");
   const place = tile ?? figure(), facts = figure()?.querySelector("[data-facts]");
-  const name = tile ? tile.querySelector("[data-select]").textContent : figure().dataset.name;
+  const name = tile ? tile.dataset.name ?? tile.querySelector("[data-select]").textContent : figure().dataset.name;
   const entry = tile ? tile.dataset.entryUrl : facts?.querySelector("[data-entry-url]")?.href;
   const shares = tile ? tile.dataset.sharesUrl : facts?.querySelector("[data-shares-url]")?.href;
   const group = tile ? tile.dataset.groupUrl : facts?.querySelector("[data-group-url]")?.dataset.groupUrl;
@@ -126,7 +130,7 @@ function openMenu(tile, from) {
     item.hidden = !url;
     if (url) item.href = url;
     const words = item.querySelector("[data-words]");
-    if (words) words.textContent = words.dataset.words.replace("NAME", name);
+    if (words) words.textContent = words.dataset.words.replace("NAME", () => name);
   }
   menu.querySelector("[data-go=day] span").textContent = menu.dataset.dayWords.replace("DAY", axis?.labels[cursorOf(axis)]?.replace(/^\S+ /, "") ?? "");
   menu.showPopover();
@@ -165,6 +169,7 @@ function partOf(event, plot) {
 }
 
 document.addEventListener("pointermove", (event) => {
+  if (event.target.closest?.("[data-figure=heat]")) return;  // it moves the cursor by its cells
   const plot = event.target.closest?.("[data-figure=over-time] .fig-plot") ?? event.target.closest?.("[data-panel]")?.querySelector("[data-plot]");
   const axis = plot && frame()?.axis;
   if (axis) moveTo(nearest(axis, partOf(event, plot)));

@@ -33,13 +33,17 @@ class Panel {
       this.svg = answer.svg;
       if (this.isNear) this.fill();
     }
-    const balance = this.element.querySelector(".bal"), { heading } = answer;
+    this.writeBalance([answer.heading.shape, answer.heading.amount, answer.heading.word]);
+  }
+
+  writeBalance([shape, amount, word]) {
+    const balance = this.element.querySelector(".bal");
     if (!balance) return;
-    balance.dataset.state = heading.shape;
-    balance.className = ["over", "under"].includes(heading.shape) ? `bal ${heading.shape}` : "bal";
-    const mark = balance.querySelector("use"), icon = heading.shape === "nodata" ? "idle" : heading.shape;
+    balance.dataset.state = shape;
+    balance.className = ["over", "under"].includes(shape) ? `bal ${shape}` : "bal";
+    const mark = balance.querySelector("use"), icon = shape === "nodata" ? "idle" : shape;
     mark.setAttribute("href", mark.getAttribute("href").replace(/#.*/, `#${icon}`));
-    balance.lastChild.textContent = `${heading.amount} ${heading.word}`.trim();
+    balance.lastChild.textContent = `${amount} ${word}`.trim();
   }
 
   showStop(index, isCursor, { at, labels, now }) {
@@ -47,8 +51,9 @@ class Panel {
     if (line) place(line, isCursor ? at[index] : null);
     const used = this.element.querySelector("[data-used]"), target = this.element.querySelector("[data-target]");
     const { words } = this.group, value = document.createElement("b");
-    const isNow = index === now;
-    value.textContent = isNow ? this.answer.heading.used : this.answer.used[index] ?? "";
+    const isNow = index === now, { heading } = this.answer;
+    this.writeBalance(isNow ? [heading.shape, heading.amount, heading.word] : this.answer.balances[index] ?? ["nodata", "", ""]);
+    value.textContent = isNow ? heading.used : this.answer.used[index] ?? "";
     used.replaceChildren(`${isNow ? words.used : labels[index].replace(/^\S+ /, "")} `, value);
     target.textContent = `${words.target} ${this.answer.target[index] ?? ""}`;
   }

@@ -10,6 +10,17 @@ export function node(name, attributes = {}, ...children) {
   return made;
 }
 
+/** A copy of a picture that needs no style sheet: these properties are attributes, and it holds no link. */
+export function styled(picture, properties) {
+  const copy = picture.cloneNode(true), from = picture.querySelectorAll("*");
+  copy.querySelectorAll("*").forEach((one, at) => {
+    const style = getComputedStyle(from[at]);
+    for (const name of properties) one.setAttribute(name, style.getPropertyValue(name));
+    for (const name of ["class", "id", "href", "tabindex", "role", "aria-label"]) one.removeAttribute(name);
+  });
+  return copy;
+}
+
 export const FONT = "Inter, system-ui, sans-serif";
 const FEWEST = 4;
 let pen;

@@ -1,4 +1,5 @@
 // The part of the range that all pictures of a page show: in the page's address, so that Back undoes it.
+import { dayWords } from "../days.js";
 import { announce } from "../shell.js";
 
 /** The day of a moment that Plotly gives, rounded: a drag ends between two days. */
@@ -14,5 +15,5 @@ export function setZoom(zoom) {
   if (before !== query.get("zoom")) history.pushState({}, "", query.size ? `?${query}` : location.pathname);
   document.dispatchEvent(new CustomEvent("figure:state"));
   const words = document.querySelector("[data-zoom-words]")?.dataset;
-  if (words && before !== query.get("zoom")) announce(zoom ? words.zoomed.replace("FIRST", zoom[0]).replace("LAST", zoom[1]) : words.reset);
+  if (words && before !== query.get("zoom")) announce(zoom ? words.zoomed.replace("FIRST", dayWords(zoom[0])).replace("LAST", dayWords(zoom[1])) : words.reset);
 }

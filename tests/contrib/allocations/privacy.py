@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-ADDRESSES = ("/api/v1/policies/p/allocations?from={day}&to={day}",)
+ADDRESSES = ("/api/v1/policies/p/allocations?from={day}&to={day}", "/api/v1/policies/p/allocations/board")

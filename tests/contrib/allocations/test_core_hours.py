@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.contrib.allocations.capacities import core_hours
+from apps.contrib.allocations.capacities import capacity_in
 from apps.contrib.allocations.conversion import (
     Conversion,
     convert,
     list_conversion_steps,
     operations_of,
-    shares_for_fraction,
 )
 from apps.contrib.allocations.periods import DAY, Period, begins_at, day_of, uncovered, whole_year
 from apps.contrib.allocations.summary import add_up, allocated_in
@@ -85,31 +84,31 @@ def test_a_period_cannot_end_before_it_starts(wrong: tuple[date, date]) -> None:
 
 def test_capacities_of_a_site_that_grows_add_up() -> None:
     rows = [
-        Capacity(starts_on=date(2026, 1, 1), ends_on=None, cores=100),
-        Capacity(starts_on=date(2026, 7, 1), ends_on=date(2026, 7, 31), cores=50),
+        Capacity(starts_on=date(2026, 1, 1), ends_on=None, per_hour=100),
+        Capacity(starts_on=date(2026, 7, 1), ends_on=date(2026, 7, 31), per_hour=50),
     ]
     july = Period(date(2026, 7, 1), date(2026, 7, 31))
-    assert core_hours(rows, july, STOCKHOLM) == 150 * 31 * 24
-    assert core_hours(rows, whole_year(july.starts_on), STOCKHOLM) == 100 * 8760 + 50 * 31 * 24
-    assert core_hours(rows, july, STOCKHOLM, until=datetime(2026, 7, 1, 10, tzinfo=UTC)) == 150 * 12
-    assert core_hours(rows, Period(date(2025, 1, 1), date(2025, 1, 31)), STOCKHOLM) == 0
+    assert capacity_in(rows, july, STOCKHOLM) == 150 * 31 * 24
+    assert capacity_in(rows, whole_year(july.starts_on), STOCKHOLM) == 100 * 8760 + 50 * 31 * 24
+    assert capacity_in(rows, july, STOCKHOLM, until=datetime(2026, 7, 1, 10, tzinfo=UTC)) == 150 * 12
+    assert capacity_in(rows, Period(date(2025, 1, 1), date(2025, 1, 31)), STOCKHOLM) == 0
 
 
-def allocate(uid: UUID, core_h: float, period: Period) -> Allocation:
-    return Allocation(entry_uid=uid, core_h=core_h, starts_on=period.starts_on, ends_on=period.ends_on)
+def allocate(uid: UUID, amount: float, period: Period) -> Allocation:
+    return Allocation(entry_uid=uid, amount=amount, starts_on=period.starts_on, ends_on=period.ends_on)
 
 
-@given(whole=PERIODS, period=PERIODS, zone=ZONES, core_h=st.floats(0, 1e9), hours=st.integers(0, 100_000))
+@given(whole=PERIODS, period=PERIODS, zone=ZONES, amount=st.floats(0, 1e9), hours=st.integers(0, 100_000))
 def test_an_allocation_is_spread_evenly_over_its_hours(
-    whole: Period, period: Period, zone: ZoneInfo, core_h: float, hours: int
+    whole: Period, period: Period, zone: ZoneInfo, amount: float, hours: int
 ) -> None:
     uid = new_uid()
-    given_to = allocate(uid, core_h, whole)
+    given_to = allocate(uid, amount, whole)
     found = allocated_in([given_to], period, zone).get(uid, 0.0)
     begin = max(whole.instants(zone)[0], period.instants(zone)[0])
     end = min(whole.instants(zone)[1], period.instants(zone)[1])
     shared_h = Fraction(max((end - begin) / timedelta(hours=1), 0.0))
-    expected = Fraction(core_h) * shared_h / Fraction(whole.hours(zone))
+    expected = Fraction(amount) * shared_h / Fraction(whole.hours(zone))
     assert found == pytest.approx(float(expected), rel=1e-9, abs=1e-9)
     until = begin + timedelta(hours=hours)
     assert allocated_in([given_to], period, zone, until=until).get(uid, 0.0) <= found * (1 + 1e-12)
@@ -185,22 +184,22 @@ def test_shares_converted_from_core_hours_give_the_same_core_hours(
     amounts: list[float], others: list[float], beyond: float | None, rest: str, has_reserve: bool
 ) -> None:
     tree = group([1.0] * len(amounts) + others, reserve=5 if has_reserve else None)
-    allocated = {1 + n: core_h for n, core_h in enumerate(amounts)}
+    allocated = {1 + n: amount for n, amount in enumerate(amounts)}
     has = None if beyond is None else sum(amounts) * beyond
     found = convert(tree, 0, allocated, has, rest=rest)
-    assert sum(line.core_h for line in found.lines) == pytest.approx(found.divided_core_h)
+    assert sum(line.amount for line in found.lines) == pytest.approx(found.divided)
     assert sum(line.part for line in found.lines) == pytest.approx(1)
     total = sum(line.shares_after for line in found.lines)
     for line in found.lines:
-        back = found.divided_core_h * line.shares_after / total
-        assert back == pytest.approx(line.core_h, rel=4e-5)
+        back = found.divided * line.shares_after / total
+        assert back == pytest.approx(line.amount, rel=4e-5)
     by_uid = {line.entry: line for line in found.lines}
-    for i, core_h in allocated.items():
-        assert by_uid[tree.uuid(i)].core_h == core_h
+    for i, amount in allocated.items():
+        assert by_uid[tree.uuid(i)].amount == amount
     if has is not None:
-        assert found.over_committed_core_h == pytest.approx(max(sum(amounts) - has, 0), abs=1e-6)
-        if found.over_committed_core_h == 0 and (rest == "reserve" or others):
-            assert found.divided_core_h == pytest.approx(has)
+        assert found.over_committed == pytest.approx(max(sum(amounts) - has, 0), abs=1e-6)
+        if found.over_committed == 0 and (rest == "reserve" or others):
+            assert found.divided == pytest.approx(has)
 
 
 @given(amounts=st.lists(AMOUNTS, min_size=2, max_size=6), rest=st.sampled_from(["spread", "reserve"]))
@@ -241,7 +240,7 @@ def test_the_remainder_goes_to_a_reserve_or_to_entries_without_an_allocation() -
 def test_overallocated_entries_get_proportional_shares() -> None:
     found = convert(group([50, 50]), 0, {1: 900.0, 2: 300.0}, 1000.0)
     assert lines(found) == {"c00": ("allocated", 75), "c01": ("allocated", 25)}
-    assert found.over_committed_core_h == 200
+    assert found.over_committed == 200
 
 
 def test_last_days_of_allocations_become_last_days_of_shares() -> None:
@@ -279,13 +278,5 @@ def test_core_hours_of_shares_multiply_the_targets_of_every_level() -> None:
     i = tree.index_of_path("/vo/q")
     assert i is not None
     steps = list_conversion_steps(tree, i, 10_000, np.array([1.0, 0.3, 0.7, 0.25, 0.75]))
-    assert [(step.name, step.part, step.core_h) for step in steps] == [("vo", 0.3, 3000), ("q", 0.75, 2250)]
+    assert [(step.name, step.part, step.amount) for step in steps] == [("vo", 0.3, 3000), ("q", 0.75, 2250)]
     assert steps[0].of_shares == pytest.approx(100)
-
-
-@given(part=st.floats(0, 0.99), others=st.floats(0.5, 1e6))
-def test_shares_among_siblings_give_the_requested_target(part: float, others: float) -> None:
-    shares = shares_for_fraction(part, others)
-    assert shares is not None
-    assert shares / (shares + others) == pytest.approx(part, rel=1e-5, abs=1e-12)
-    assert shares_for_fraction(1.0, others) is None

@@ -80,7 +80,7 @@ def test_allocations_become_a_draft_equal_to_the_preview(policy: Policy, tree: T
     give(alice, uid(tree, "/biology"), 219_000)
     query = ConversionQuery(parent_uid=tree.uuid(0), period=YEAR, zone=ZONE, rest="reserve")
     shown = get_conversion(policy_slug="grid", query=query, at=AT, actor=alice)
-    assert shown.has_core_h == 876_000
+    assert shown.available == 876_000
     assert {line.name: line.shares_after for line in shown.lines} == {"physics": 50, "biology": 25, "reserve": 25}
     reason = "The new round."
     draft = draft_shares(policy_slug="grid", query=query, at_end="zero", reason=reason, at=AT, actor=alice)

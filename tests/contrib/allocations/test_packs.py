@@ -21,7 +21,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.publishing.direct import apply_dates
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree
-from apps.series.daily_series import site_zone
+from apps.series.days import site_zone
 from tests.examples import first
 from tests.instants import AT
 from tests.pages.page import read, text_of
@@ -67,11 +67,21 @@ def _give(policy: Policy) -> None:
         policy_slug=policy.slug,
         entry_uid=_uid(policy, "/physics"),
         terms=AllocationTerms(
-            starts_on=date(2026, 10, 1), ends_on=date(2026, 11, 30), core_h=1_234.0, reason="Round 7."
+            starts_on=date(2026, 10, 1), ends_on=date(2026, 11, 30), amount=1_234.0, reason="Round 7."
         ),
         at=AT,
         actor=COMMAND,
     )
+
+
+def test_what_ends_names_its_unit_where_it_is_none_of_core_hours(hall: Policy, eva: User) -> None:
+    units = [{"name": "GPU-hour", "symbol": "GPU-h", "weights": {"gpu_s": 1}}]
+    services.change_settings(policy_slug="hall", settings={"units": units}, reason="x", at=AT, actor=COMMAND)
+    days = {"starts_on": date(2026, 10, 1), "ends_on": date(2026, 11, 30)}
+    terms = AllocationTerms(**days, amount=64.0, unit="GPU-h", reason="Round 7.")
+    create_allocation(policy_slug="hall", entry_uid=_uid(hall, "/physics"), terms=terms, at=AT, actor=COMMAND)
+    (ending,) = _rest(eva, "pack", **OCTOBER)["pack"]["expiring"]
+    assert (ending["amount"], ending["unit"], "core_h" in ending) == (64.0, "GPU-h", False)
 
 
 def test_a_pack_has_the_numbers_of_statements_and_core_hours(hall: Policy, eva: User) -> None:
@@ -88,8 +98,8 @@ def test_a_pack_has_the_numbers_of_statements_and_core_hours(hall: Policy, eva: 
     (physics,) = [one for one in pack["allocations"]["rows"] if one["path"] == "/physics"]
     assert physics["delivered_core_h"] == pytest.approx(rows["/physics"]["delivered_core_h"])
     assert physics["allocated_core_h"] == pytest.approx(1_234 * 31 / 61)
-    assert [(one["path"], one["on"], one["is_covered"]) for one in pack["expiring"]] == [
-        ("/physics", "2026-11-30", False)
+    assert [(one["path"], one["on"], one["core_h"], one["is_covered"]) for one in pack["expiring"]] == [
+        ("/physics", "2026-11-30", 1_234.0, False)
     ]
     assert [one["reason"] for one in pack["changes"]] == ["r"]
     (held,) = pack["held_back"]
@@ -152,7 +162,7 @@ def test_a_changed_number_breaks_the_signature(hall: Policy, eva: User) -> None:
 @pytest.mark.parametrize("form", ["", "pack.pdf", "pack.json"])
 def test_former_addresses_name_the_page_that_is_printed(hall: Policy, admin: Client, form: str) -> None:
     gone = admin.get(f"/policy/hall/pack/{_uid(hall)}/{form}", OCTOBER)
-    assert read(gone, 410).one("main a.btn").attributes["href"] == reverse("dashboard:allocations", args=["hall"])
+    assert read(gone, 410).one("main a.btn").attributes["href"] == reverse("pages:allocations", args=["hall"])
 
 
 @pytest.mark.parametrize("form", ["", "pack.html"])

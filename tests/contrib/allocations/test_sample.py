@@ -22,6 +22,6 @@ def test_the_sample_has_one_allocation_ahead_one_idle_and_one_behind_its_pace(sa
     period = Period(AT.date() - timedelta(days=DAYS), AT.date() + timedelta(days=90))
     table = get_allocation_table(policy_slug=POLICY_SLUG, period=period, zone=ZoneInfo("UTC"), actor=COMMAND)
     assert [row.name for row in table.is_over] == ["genomics"]
-    assert table.capacity_core_h == sum(site.cores for site in SITES) / PART * period.hours(ZoneInfo("UTC"))
+    assert table.capacity == sum(site.cores for site in SITES) / PART * period.hours(ZoneInfo("UTC"))
     paces = {row.name: row.pace for row in table.rows}
     assert (paces["lattice-qcd"], paces["radio-sky"], paces["genomics"]) == ("ahead", "idle", "behind")

@@ -33,23 +33,24 @@ def uid(tree: TreeColumns, path: str) -> UUID:
     return tree.uuid(i)
 
 
-def give(actor: Actor, entry: UUID, core_h: float = 1000.0, **more: Any) -> Allocation:
+def give(actor: Actor, entry: UUID, amount: float = 1000.0, **more: Any) -> Allocation:
     given: dict[str, Any] = {**YEAR, "reason": "The committee said so.", **more}
-    terms = AllocationTerms(core_h=core_h, **given)
+    terms = AllocationTerms(amount=amount, **given)
     return services.create_allocation(policy_slug="grid", entry_uid=entry, terms=terms, at=AT, actor=actor)
 
 
-def state(actor: Actor, cores: float = 100.0, **more: Any) -> Capacity:
-    given: dict[str, Any] = {"starts_on": date(2026, 1, 1), "reason": "As delivered.", **more}
-    return capacities.add_capacity(policy_slug="grid", terms=CapacityTerms(cores=cores, **given), at=AT, actor=actor)
+def state(actor: Actor, per_hour: float = 100.0, **more: Any) -> Capacity:
+    days: dict[str, Any] = {"starts_on": date(2026, 1, 1), "reason": "As delivered.", **more}
+    terms = CapacityTerms(per_hour=per_hour, **days)
+    return capacities.add_capacity(policy_slug="grid", terms=terms, at=AT, actor=actor)
 
 
 def test_an_allocation_is_stored_with_author_and_reason(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     made = give(alice, uid(tree, "/physics"), 5000)
-    assert (made.core_h, made.author_name, made.reason) == (5000, "alice", "The committee said so.")
+    assert (made.amount, made.author_name, made.reason) == (5000, "alice", "The committee said so.")
     event = AuditEvent.objects.latest("id")
     assert (event.verb, event.entry_uid, event.subject) == ("allocation.given", made.entry_uid, "/physics")
-    assert event.details["core_h"] == 5000
+    assert event.details["amount"] == 5000
     listed = services.list_allocations(policy_slug="grid", at=AT, actor=alice)
     assert [(found.uid, path) for found, path in listed] == [(made.uid, "/physics")]
 
@@ -73,11 +74,11 @@ def test_core_hours_are_allocated_from_above_and_never_to_oneself(
     [
         ({"ends_on": date(2025, 1, 1)}, "ends_on"),
         ({"starts_on": date(1900, 1, 1)}, "starts_on"),
-        ({"core_h": -1}, "core_h"),
-        ({"core_h": float("nan")}, "core_h"),
-        ({"core_h": float("inf")}, "core_h"),
-        ({"core_h": 2e15}, "core_h"),
-        ({"core_h": True}, "core_h"),
+        ({"amount": -1}, "amount"),
+        ({"amount": float("nan")}, "amount"),
+        ({"amount": float("inf")}, "amount"),
+        ({"amount": 2e15}, "amount"),
+        ({"amount": True}, "amount"),
         ({"reason": "  "}, "reason"),
         ({"reason": "x" * 513}, "reason"),
     ],
@@ -113,22 +114,22 @@ def test_an_allocation_is_changed_only_in_its_latest_version(policy: Policy, tre
         policy_slug="grid",
         allocation_uid=made.uid,
         tag=seen,
-        change=AllocationChange(core_h=800, reason="Cut."),
+        change=AllocationChange(amount=800, reason="Cut."),
         at=AT,
         actor=alice,
     )
-    assert (changed.core_h, changed.ends_on) == (800, YEAR["ends_on"])
-    assert AuditEvent.objects.latest("id").details["before"]["core_h"] == 1000
+    assert (changed.amount, changed.ends_on) == (800, YEAR["ends_on"])
+    assert AuditEvent.objects.latest("id").details["before"]["amount"] == 1000
     with pytest.raises(Stale):
         services.change_allocation(
             policy_slug="grid",
             allocation_uid=made.uid,
             tag=seen,
-            change=AllocationChange(core_h=700, reason="More."),
+            change=AllocationChange(amount=700, reason="More."),
             at=AT,
             actor=alice,
         )
-    assert Allocation.objects.get().core_h == 800
+    assert Allocation.objects.get().amount == 800
 
 
 def test_a_withdrawn_allocation_is_unlisted_and_audited(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
@@ -196,7 +197,7 @@ def test_capacities_are_changed_and_removed_in_their_latest_version(policy: Poli
     whole: dict[str, Any] = {"policy_slug": "grid", "capacity_id": made.pk, "at": AT, "actor": alice}
     change = CapacityChange(ends_on=date(2026, 6, 30), reason="Off.")
     changed = capacities.change_capacity(**whole, tag=seen, change=change)
-    assert (changed.cores, changed.ends_on) == (128, date(2026, 6, 30))
+    assert (changed.per_hour, changed.ends_on) == (128, date(2026, 6, 30))
     with pytest.raises(Stale):
         capacities.remove_capacity(**whole, tag=seen, reason="Off.")
     capacities.remove_capacity(**whole, tag=capacities.tag_of(changed), reason="Never was.")
@@ -208,8 +209,8 @@ def test_capacities_are_changed_and_removed_in_their_latest_version(policy: Poli
 @pytest.mark.parametrize(
     ("more", "where"),
     [
-        ({"cores": -5}, "cores"),
-        ({"cores": 1e13}, "cores"),
+        ({"per_hour": -5}, "per_hour"),
+        ({"per_hour": 1e13}, "per_hour"),
         ({"ends_on": date(2025, 1, 1)}, "ends_on"),
         ({"site": "x" * 129}, "site"),
         ({"note": "a\0b"}, "note"),

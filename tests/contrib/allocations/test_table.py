@@ -33,14 +33,14 @@ YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))
 HOURS_BY_NOW = (AS_OF + timedelta(seconds=2) - YEAR.instants(UTC_ZONE)[0]) / timedelta(hours=1)
 
 
-def allocate(site: Site, eva: Actor, path: str, core_h: float, *, period: Period = YEAR) -> None:
+def allocate(site: Site, eva: Actor, path: str, amount: float, *, period: Period = YEAR) -> None:
     tree = load_tree(site.policy)
     i = tree.index_of_path(path)
     assert i is not None
     create_allocation(
         policy_slug=site.slug,
         entry_uid=tree.uuid(i),
-        terms=AllocationTerms(starts_on=period.starts_on, ends_on=period.ends_on, core_h=core_h, reason="test"),
+        terms=AllocationTerms(starts_on=period.starts_on, ends_on=period.ends_on, amount=amount, reason="test"),
         at=AS_OF,
         actor=eva,
     )
@@ -49,7 +49,7 @@ def allocate(site: Site, eva: Actor, path: str, core_h: float, *, period: Period
 def capacity(site: Site, eva: Actor, cores: float) -> None:
     add_capacity(
         policy_slug=site.slug,
-        terms=CapacityTerms(starts_on=YEAR.starts_on, cores=cores, reason="test"),
+        terms=CapacityTerms(starts_on=YEAR.starts_on, per_hour=cores, reason="test"),
         at=AS_OF,
         actor=eva,
     )
@@ -72,14 +72,14 @@ def test_delivered_is_the_sum_of_all_records_of_the_subtree(site: Site, as_eva: 
     for record in Record.objects.select_related("account"):
         assert record.start_at is not None
         assert record.end_at is not None
-        core_h = record.cpus * (record.end_at - record.start_at) / timedelta(hours=1)
+        amount = record.cpus * (record.end_at - record.start_at) / timedelta(hours=1)
         for path in (f"/{record.account.group_name}", f"/{record.account.group_name}/{record.account.user_name}"):
-            recorded[path] = recorded.get(path, 0) + core_h
+            recorded[path] = recorded.get(path, 0) + amount
     assert recorded["/physics"] == 62
-    assert found["/physics"].delivered_core_h == pytest.approx(recorded["/physics"])
-    assert found["/biology"].delivered_core_h == pytest.approx(recorded["/biology"])
-    assert found["/physics/alice"].delivered_core_h == pytest.approx(recorded["/physics/alice"])
-    assert found["/physics"].remaining_core_h == pytest.approx(1000 - 62)
+    assert found["/physics"].delivered == pytest.approx(recorded["/physics"])
+    assert found["/biology"].delivered == pytest.approx(recorded["/biology"])
+    assert found["/physics/alice"].delivered == pytest.approx(recorded["/physics/alice"])
+    assert found["/physics"].remaining == pytest.approx(1000 - 62)
 
 
 def test_only_days_of_an_allocation_count_for_it(site: Site, as_eva: Actor) -> None:
@@ -87,20 +87,20 @@ def test_only_days_of_an_allocation_count_for_it(site: Site, as_eva: Actor) -> N
     today = Period(AS_OF.date(), AS_OF.date())
     allocate(site, as_eva, "/physics", 100, period=today)
     found = rows(table(site, as_eva))
-    assert found["/physics"].delivered_core_h == pytest.approx(55)
+    assert found["/physics"].delivered == pytest.approx(55)
     assert found["/physics"].days == today
-    assert found["/physics"].due_core_h == pytest.approx(100 * 12 / 24, rel=1e-4)
+    assert found["/physics"].due == pytest.approx(100 * 12 / 24, rel=1e-4)
     assert found["/physics"].pace == "ahead"
 
 
 def test_what_is_expected_is_shares_times_capacity_times_time(site: Site, as_eva: Actor) -> None:
     capacity(site, as_eva, 10)
     found = table(site, as_eva)
-    assert found.capacity_core_h == 10 * 8760
+    assert found.capacity == 10 * 8760
     physics = rows(found)["/physics"]
-    assert physics.expected_core_h == pytest.approx(0.6 * 10 * HOURS_BY_NOW)
-    assert physics.expected_whole_core_h == pytest.approx(0.6 * 10 * 8760)
-    assert (physics.allocated_core_h, physics.due_core_h, physics.pace) == (None, None, "behind")
+    assert physics.expected == pytest.approx(0.6 * 10 * HOURS_BY_NOW)
+    assert physics.expected_whole == pytest.approx(0.6 * 10 * 8760)
+    assert (physics.allocated, physics.due, physics.pace) == (None, None, "behind")
 
 
 def test_suballocated_and_unallocated_hours_are_listed_by_level_and_excess_is_flagged(
@@ -120,15 +120,15 @@ def test_suballocated_and_unallocated_hours_are_listed_by_level_and_excess_is_fl
         "/physics/alice",
         "/physics/bob",
     ]
-    assert (found.group.sub_allocated_core_h, found.group.kept_core_h) == (8000, 760)
-    assert (by_path["/physics"].over_committed_core_h, by_path["/physics"].kept_core_h) == (500, 0)
+    assert (found.group.sub_allocated, found.group.unallocated) == (8000, 760)
+    assert (by_path["/physics"].over_committed, by_path["/physics"].unallocated) == (500, 0)
     assert [row.path for row in found.is_over] == ["/physics"]
     assert by_path["/physics/alice"].share_of_parent == 0.8
     assert by_path["/physics"].share_of_parent == pytest.approx(5000 / 8760)
-    assert (by_path["/biology"].sub_allocated_core_h, by_path["/biology"].kept_core_h) == (3000, None)
+    assert (by_path["/biology"].sub_allocated, by_path["/biology"].unallocated) == (3000, None)
     narrow = table(site, as_eva, of=by_path["/physics"].entry)
     assert [row.path for row in narrow.rows] == ["/physics/alice", "/physics/bob"]
-    assert narrow.group.over_committed_core_h == 500
+    assert narrow.group.over_committed == 500
 
 
 def test_the_root_is_on_pace_if_expected_usage_was_delivered(site: Site, as_eva: Actor) -> None:
@@ -136,8 +136,8 @@ def test_the_root_is_on_pace_if_expected_usage_was_delivered(site: Site, as_eva:
     capacity(site, as_eva, 100 / HOURS_BY_NOW)
     allocate(site, as_eva, "/physics", 27.5 / HOURS_BY_NOW * 8760)
     found = table(site, as_eva)
-    assert found.group.due_core_h == pytest.approx(27.5, rel=1e-3), "of what is allocated"
-    assert found.group.expected_core_h == pytest.approx(found.group.delivered_core_h)
+    assert found.group.due == pytest.approx(27.5, rel=1e-3), "of what is allocated"
+    assert found.group.expected == pytest.approx(found.group.delivered)
     assert (found.group.pace, rows(found)["/physics"].pace) == ("on", "ahead")
 
 
@@ -149,13 +149,13 @@ def test_delivered_on_allocations_counts_only_entries_with_an_allocation(site: S
     found = table(site, as_eva)
     by_path, on = rows(found), found.on_allocations
     assert on is not None
-    assert on.delivered_core_h == by_path["/biology"].delivered_core_h == pytest.approx(45)
-    assert on.delivered_core_h < (found.group.delivered_core_h or 0)
-    assert on.due_core_h == pytest.approx(found.group.due_core_h)
-    assert on.pace == "behind" if on.due_core_h > 45 * 1.05 else on.pace in ("on", "ahead")
+    assert on.delivered == by_path["/biology"].delivered == pytest.approx(45)
+    assert on.delivered < (found.group.delivered or 0)
+    assert on.due == pytest.approx(found.group.due)
+    assert on.pace == "behind" if on.due > 45 * 1.05 else on.pace in ("on", "ahead")
     narrow = table(site, as_eva, of=by_path["/biology"].entry).on_allocations
     assert narrow is not None
-    assert narrow.delivered_core_h == by_path["/biology/dan"].delivered_core_h
+    assert narrow.delivered == by_path["/biology/dan"].delivered
 
 
 def test_an_allocation_longer_than_the_period_shows_its_total(site: Site, as_eva: Actor) -> None:
@@ -163,7 +163,7 @@ def test_an_allocation_longer_than_the_period_shows_its_total(site: Site, as_eva
     allocate(site, as_eva, "/biology", 100)
     found = rows(table(site, as_eva))
     assert found["/physics"].beyond == (600, date(2027, 6, 30))
-    assert found["/physics"].allocated_core_h == pytest.approx(600 * 184 / 365, rel=1e-2)
+    assert found["/physics"].allocated == pytest.approx(600 * 184 / 365, rel=1e-2)
     assert found["/biology"].beyond is None
 
 
@@ -188,15 +188,15 @@ def test_expected_and_delivered_begin_when_an_entry_joins(make_site: Callable[..
     site.map()
     found = rows(table(site, as_eva))
     late = found["/chemistry"]
-    assert late.expected_core_h == pytest.approx((late.target_global or 0) * 10 * 6, rel=1e-3)
-    assert late.delivered_core_h == 0
+    assert late.expected == pytest.approx((late.target_global or 0) * 10 * 6, rel=1e-3)
+    assert late.delivered == 0
     rest = (YEAR.instants(UTC_ZONE)[1] - joined) / timedelta(hours=1)
-    assert late.expected_whole_core_h == pytest.approx((late.target_global or 0) * 10 * rest, rel=1e-6)
+    assert late.expected_whole == pytest.approx((late.target_global or 0) * 10 * rest, rel=1e-6)
     physics = found["/physics"]
-    assert before.expected_core_h is not None
-    assert physics.expected_core_h == pytest.approx(
-        before.expected_core_h * (physics.target_global or 0) / (before.target_global or 1)
-    )
+    since_midnight = AS_OF.hour + AS_OF.minute / 60
+    hours_by_target = ((before.target_global, HOURS_BY_NOW - since_midnight), (physics.target_global, since_midnight))
+    assert physics.expected == pytest.approx(sum(10 * (target or 0) * hours for target, hours in hours_by_target))
+    assert physics.target_global != before.target_global, "only the day of the change has the new target"
 
 
 def test_due_hours_disclose_no_more_than_allocations(site: Site, as_eva: Actor, as_alice: Actor) -> None:
@@ -205,12 +205,12 @@ def test_due_hours_disclose_no_more_than_allocations(site: Site, as_eva: Actor, 
     Account.objects.filter(user_name="alice").update(person=as_alice.user)
     capacity(site, as_eva, 1)
     allocate(site, as_eva, "/physics", 5000)
-    assert table(site, as_alice).group.due_core_h == pytest.approx(5000 / 8760 * HOURS_BY_NOW)
+    assert table(site, as_alice).group.due == pytest.approx(5000 / 8760 * HOURS_BY_NOW)
     allocate(site, as_eva, "/biology", 3000)
     hidden = table(site, as_alice).group
-    assert (hidden.sub_allocated_core_h, hidden.due_core_h) == (None, None)
+    assert (hidden.sub_allocated, hidden.due) == (None, None)
     seen = table(site, as_eva).group
-    assert seen.due_core_h == pytest.approx(8000 / 8760 * HOURS_BY_NOW)
+    assert seen.due == pytest.approx(8000 / 8760 * HOURS_BY_NOW)
 
 
 def test_without_capacity_allocations_or_usage_values_are_empty(make_site: Callable[..., Site], as_eva: Actor) -> None:
@@ -218,46 +218,46 @@ def test_without_capacity_allocations_or_usage_values_are_empty(make_site: Calla
     site.publish(PROJECTS)
     site.map()
     found = table(site, as_eva)
-    assert (found.capacity_core_h, found.has_usage, found.is_over) == (None, False, [])
+    assert (found.capacity, found.has_usage, found.is_over) == (None, False, [])
     physics = rows(found)["/physics"]
-    unknown = (physics.allocated_core_h, physics.kept_core_h, physics.expected_core_h, physics.delivered_core_h)
-    assert (*unknown, physics.remaining_core_h) == (None, None, None, None, None)
+    unknown = (physics.allocated, physics.unallocated, physics.expected, physics.delivered)
+    assert (*unknown, physics.remaining) == (None, None, None, None, None)
     assert physics.pace == "unknown"
 
 
 @pytest.mark.parametrize(
-    ("core_h", "pace"),
+    ("amount", "pace"),
     [(10, "ahead"), (55 * 24 / 12, "on"), (1000, "behind")],
 )
 def test_pace_compares_delivered_with_the_evenly_spread_allocation(
-    site: Site, as_eva: Actor, core_h: float, pace: str
+    site: Site, as_eva: Actor, amount: float, pace: str
 ) -> None:
     today = Period(AS_OF.date(), AS_OF.date())
-    allocate(site, as_eva, "/physics", core_h, period=today)
-    allocate(site, as_eva, "/biology/dan", core_h, period=today)
+    allocate(site, as_eva, "/physics", amount, period=today)
+    allocate(site, as_eva, "/biology/dan", amount, period=today)
     tomorrow = Period(AS_OF.date() + timedelta(days=1), AS_OF.date() + timedelta(days=1))
-    allocate(site, as_eva, "/biology/carol", core_h, period=tomorrow)
+    allocate(site, as_eva, "/biology/carol", amount, period=tomorrow)
     found = rows(table(site, as_eva))
     assert found["/physics"].pace == pace
     assert found["/biology/dan"].pace == "idle"
-    assert (found["/biology/carol"].pace, found["/biology/carol"].delivered_core_h) == ("not_begun", 0)
+    assert (found["/biology/carol"].pace, found["/biology/carol"].delivered) == ("not_begun", 0)
 
 
 def test_unmapped_usage_is_shown_with_full_visibility_only(site: Site, as_eva: Actor, as_alice: Actor) -> None:
     site.job("eve", "alchemy", 5)
-    assert table(site, as_eva).unmapped_core_h == pytest.approx(5)
+    assert table(site, as_eva).unmapped == pytest.approx(5)
     site.policy.visibility = "path"
     site.policy.save()
     Account.objects.filter(user_name="alice").update(person=as_alice.user)
     mine = table(site, as_alice)
-    assert mine.unmapped_core_h is None
+    assert mine.unmapped is None
 
 
 def test_unmapped_usage_is_that_of_the_period_also_if_an_entry_joined_later(site: Site, as_eva: Actor) -> None:
     site.job("eve", "alchemy", 5)
     site.publish([*PROJECTS, *children(chemistry={"": 100})])
-    assert table(site, as_eva).unmapped_core_h == pytest.approx(5)
-    assert table(site, as_eva, Period(date(2025, 1, 1), date(2025, 12, 31))).unmapped_core_h == 0
+    assert table(site, as_eva).unmapped == pytest.approx(5)
+    assert table(site, as_eva, Period(date(2025, 1, 1), date(2025, 12, 31))).unmapped == 0
 
 
 def test_a_member_sees_the_own_path_without_sums_of_others(site: Site, as_eva: Actor, as_alice: Actor) -> None:
@@ -271,8 +271,8 @@ def test_a_member_sees_the_own_path_without_sums_of_others(site: Site, as_eva: A
     found = table(site, as_alice)
     assert [row.path for row in found.rows] == ["/physics", "/physics/alice"]
     physics = rows(found)["/physics"]
-    assert physics.allocated_core_h == 5000
-    assert physics.sub_allocated_core_h is physics.kept_core_h is physics.over_committed_core_h is None
+    assert physics.allocated == 5000
+    assert physics.sub_allocated is physics.unallocated is physics.over_committed is None
     assert not any(row.may_allocate for row in found.rows)
     assert (found.may_add_capacity, found.is_over) == (False, [])
 

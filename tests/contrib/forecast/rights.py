@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from apps.contrib.forecast.removed import REMOVED_PAGES
+from apps.contrib.forecast.removed import REMOVED_PAGES, REMOVED_ROUTES
 from tests.rights_world import API, HTMX, POLICY, Row
 
-__all__ = ["REMOVED_PAGES", "ROWS"]
+__all__ = ["REMOVED_PAGES", "REMOVED_ROUTES", "ROWS"]
 
 ROWS = [
     # REST: priorities
@@ -18,6 +18,8 @@ ROWS = [
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("me/priority/_forecast_levels", "/me/priority/_forecast_levels?policy=grid&entry={alice}",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
+    Row("me/priority/_when", "/me/priority/_when?policy=grid&entry={alice}",
+        "302 404 200 404 404 404 302 302 302 302 302", headers=HTMX),
     Row("me/priority/_submit", "/me/priority/_submit?policy=grid&entry={alice}&job_core_h=100",
         "302 404 200 404 404 404 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     # Operators and resolution (alice sees herself and the way there)
@@ -27,8 +29,10 @@ ROWS = [
     Row(POLICY + "/goal", "/api/v1/policies/grid/goal?entry={bob}&by=2036-01-01",
         "401 404 404 400 404 400 403 400 404 401 401", besides="dora 400"),
     Row("policy/<slug:policy>/goal/<uuid:uid>/", "/policy/grid/goal/{bob}/",
+        "302 301 301 301 301 301 302 302 302 302 302"),
+    Row("policy/<slug:policy>/edit/goal/<uuid:uid>/", "/policy/grid/edit/goal/{bob}/",
         "302 404 404 200 404 200 302 302 302 302 302", word="bob", readers="pia admin dora", besides="dora 200"),
-    Row("policy/<slug:policy>/goal/<uuid:uid>/", "/policy/grid/goal/{bob}/?by=2001-01-01",
+    Row("policy/<slug:policy>/edit/goal/<uuid:uid>/", "/policy/grid/edit/goal/{bob}/?by=2001-01-01",
         "302 404 404 422 404 422 302 302 302 302 302", "post", {"by": "2001-01-01", "lever": "shares"},
         besides="dora 422"),
 ]  # fmt: skip

@@ -123,7 +123,7 @@ def test_without_a_factor_by_distance_there_is_no_curve(make_site: Any, algorith
 
 def test_too_many_hours_are_reported(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site = _site(make_site, "slurm-classic", FADING)
-    monkeypatch.setattr("apps.contrib.forecast.past_usage.MOST_BUCKETS", 3)
+    monkeypatch.setattr("apps.contrib.forecast.past_usage.MOST_FORECAST_BUCKETS", 3)
     forget_process()
     found = _ahead(site)
     assert found is not None

@@ -20,11 +20,12 @@ from apps.contrib.forecast.selectors import Forecast, curve_days, get_forecasts,
 from apps.core.errors import Invalid, NotAllowed
 from apps.engine.decay import Window, bucket_weights
 from apps.engine.explain import History
-from apps.priorities.entry_order import state_of
+from apps.engine.target_state import state_of
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.sentences import Message
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
+from tests.each_case import each_case
 from tests.engine.explain.test_recovery import history
 from tests.examples import examples
 from tests.instants import AT
@@ -89,8 +90,8 @@ def test_without_usage_in_the_group_nothing_changes() -> None:
     assert "90" in _texts(windowed, 90 * DAY_S), "days of the window"
 
 
-@pytest.mark.parametrize("window", [WEEK, USUAL, Window(), Window.of(aging="step", granularity_s=DAY_S, factor=0.5)])
-@pytest.mark.parametrize("n_active", [1, 2, 8, 13, 14, 15, 20, 28])
+@each_case("window", [WEEK, USUAL, Window(), Window.of(aging="step", granularity_s=DAY_S, factor=0.5)])
+@each_case("n_active", [1, 2, 8, 13, 14, 15, 20, 28])
 def test_the_date_follows_from_the_mean_however_few_days_have_usage(n_active: int, window: Window) -> None:
     """The same usage in 28 days, on few days or on all: one date, and its range holds it."""
     active = [280.0 / n_active] * n_active + [0.0] * (28 - n_active)
@@ -357,7 +358,7 @@ def test_an_unknown_account_has_no_forecast(steady: Site) -> None:
 
 
 def test_too_many_hours_are_reported_and_not_read(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.contrib.forecast.past_usage.MOST_BUCKETS", 10)
+    monkeypatch.setattr("apps.contrib.forecast.past_usage.MOST_FORECAST_BUCKETS", 10)
     forget_process()
     found = _forecast(steady)
     assert not found.has_days

@@ -20,6 +20,7 @@ from apps.contrib.forecast.goal_changes import (
     targets_of,
 )
 from apps.engine.errors import BadParameter
+from tests.each_case import each_case
 
 PARTS = 60  # of a whole: the grid that is searched
 
@@ -80,7 +81,7 @@ def _refund_fits(contest: Contest, rule: Rule, amount: float) -> bool:
     return bool(near and all(after[n] - before[n] <= rule.most_lost + 1e-9 for n in range(3) if n != at))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each_case("seed", range(200))
 def test_the_solver_finds_a_credit_if_exhaustive_search_does(seed: int) -> None:
     contest, rule = _case(seed)
     found, used = refund(contest, rule), float(contest.usage[contest.entry])

@@ -14,6 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.contrib.forecast.goals.selectors import get_solution, read_goal
 from apps.core import clock
+from apps.policies.changesets.drafts import add_operations, open_draft
 from apps.policies.models import ChangeSet
 from apps.policies.publishing.direct import publish_operations
 from tests.pages.grid import SLUG, Grid
@@ -34,7 +35,7 @@ def admin(grid: Grid, client: Client) -> Client:
 
 
 def _url(grid: Grid, path: str = "/biomed") -> str:
-    return reverse("dashboard:goal", kwargs={"policy": SLUG, "uid": grid.uid(path)})
+    return reverse("pages:draft-goal", kwargs={"policy": SLUG, "uid": grid.uid(path)})
 
 
 def _in(grid: Grid, days: int) -> str:
@@ -61,7 +62,7 @@ def test_options_list_their_givers_and_become_a_draft(admin: Client, grid: Grid)
     draft = ChangeSet.objects.get(state=ChangeSet.State.DRAFT)
     assert (answer.status_code, answer["Location"]) == (
         303,
-        reverse("dashboard:draft", kwargs={"change_set": draft.pk}),
+        f"{reverse('pages:draft', kwargs={'change_set': draft.pk})}?entry={grid.uid('/biomed')}",
     )
     (operation,) = draft.operations
     assert operation["entry"] == str(grid.uid("/biomed"))
@@ -77,6 +78,46 @@ def test_options_list_their_givers_and_become_a_draft(admin: Client, grid: Grid)
     after = read(admin.get(_url(grid), asked))
     assert after.one("#solution").attributes["data-possible"] == "yes"
     assert not _levers(after), "published, the goal is reached without another change"
+
+
+def test_an_option_is_added_to_the_draft_from_whose_editor_the_goal_was_asked(admin: Client, grid: Grid) -> None:
+    actor = Actor(user=grid.admin, via="page")
+    draft = open_draft(policy_slug=SLUG, at=clock.now(), actor=actor)
+    rename = {"op": "rename", "entry": str(grid.uid("/cms")), "name": "cms-2"}
+    draft = add_operations(id=draft.pk, version=draft.version, operations=[rename], at=clock.now(), actor=actor)
+    editor = read(admin.get(f"/changes/{draft.pk}/edit/", {"entry": str(grid.uid("/biomed"))}))
+    (link,) = editor.each("#panel a[href*='/edit/goal/']", "href")
+    assert link == f"{_url(grid)}?draft={draft.pk}"
+    asked = {"by": _in(grid, 7), "most_lost": "30", "draft": str(draft.pk)}
+    page = read(admin.get(_url(grid), asked))
+    assert page.has('[data-testid="not-counted"]'), "the edits that the draft has aren't part of the answer"
+    assert set(page.each("#solution form [name=draft]", "value")) == {str(draft.pk)}
+    assert admin.post(_url(grid), {**asked, "lever": "shares"}).status_code == 303
+    (only,) = ChangeSet.objects.filter(state=ChangeSet.State.DRAFT)
+    assert [each["op"] for each in only.operations] == ["rename", "set_shares"]
+
+
+@pytest.mark.parametrize("draft", ["0", "999999999", "-1", "x", "9" * 30])
+def test_an_option_of_a_draft_that_is_gone_becomes_a_new_one(admin: Client, grid: Grid, draft: str) -> None:
+    asked = {"by": _in(grid, 7), "most_lost": "30", "draft": draft}
+    assert not read(admin.get(_url(grid), asked)).has("[name=draft]")
+    assert admin.post(_url(grid), {**asked, "lever": "shares"}).status_code == 303
+    assert ChangeSet.objects.get(state=ChangeSet.State.DRAFT).operations[0]["op"] == "set_shares"
+
+
+def test_a_draft_of_another_person_gets_nothing(admin: Client, grid: Grid) -> None:
+    manager = User.objects.create_superuser("mona")
+    other = open_draft(policy_slug=SLUG, at=clock.now(), actor=Actor(user=manager, via="page"))
+    admin.post(_url(grid), {"by": _in(grid, 7), "most_lost": "30", "draft": str(other.pk), "lever": "shares"})
+    other.refresh_from_db()
+    assert other.operations == []
+    assert ChangeSet.objects.filter(author=grid.admin, state=ChangeSet.State.DRAFT).count() == 1
+
+
+def test_the_former_address_leads_to_the_page_with_its_query(admin: Client, grid: Grid) -> None:
+    former = f"/policy/{SLUG}/goal/{grid.uid('/biomed')}/?by={_in(grid, 7)}"
+    answer = admin.get(former)
+    assert (answer.status_code, answer["Location"]) == (301, f"{_url(grid)}?by={_in(grid, 7)}")
 
 
 def test_an_impossible_goal_shows_the_closest_option(admin: Client, grid: Grid) -> None:

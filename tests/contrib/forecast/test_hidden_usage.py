@@ -38,7 +38,7 @@ SAME_STEP = (1.0, 1.05, 1.2)  # of 1,000 core-hours: 3.6e6, 3.78e6 and 4.32e6 s 
 
 @pytest.fixture(autouse=True)
 def _unlimited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("apps.contrib.forecast.rate_limit.MOST_A_MINUTE", 10_000)
+    monkeypatch.setattr("apps.contrib.forecast.rate_limit.MOST_COMPUTATIONS_A_MINUTE", 10_000)
     cache.clear()
     yield
     cache.clear()
@@ -115,7 +115,7 @@ def of_effect(site: Site, actor: Actor, shares: float) -> Any:
     new = NewChangeSet(operations=operations, reason="more for physics")
     made = make_change_set(policy_slug=site.slug, new=new, at=AS_OF, actor=actor)
     page = get_review_page(id=made.pk, actor=actor, at=AS_OF)
-    return [(leaf.path, leaf.without, leaf.with_it) for leaf in page.leaves(50)], page.histogram
+    return [(leaf.path, leaf.without, leaf.ranks_with) for leaf in page.leaves(50)], page.histogram
 
 
 def of_limit(site: Site, actor: Actor, shares: float, users: int = 3) -> Any:

@@ -51,11 +51,11 @@ def test_the_page_draws_the_forecast(ratio_grid: Grid, client: Client) -> None:
     rows = list(csv.DictReader(b"".join(download.streaming_content).decode().splitlines()))
     assert [float(row["factor"]) for row in rows] == [point.factor for point in ahead.points]
     assert "bob" not in shown.content.decode()
-    assert read(client.get(reverse("dashboard:my-priority"))).has("#fig-factor")
+    assert read(client.get(reverse("pages:my-priority"))).has("#fig-factor")
 
 
 def test_without_a_factor_by_distance_there_is_no_figure(open_grid: Grid, client: Client) -> None:
     store.poll()
     client.force_login(open_grid.alice)
     assert client.get("/me/priority/figures/factor", _named(open_grid)).status_code == 404
-    assert not read(client.get(reverse("dashboard:my-priority"))).has("#fig-factor")
+    assert not read(client.get(reverse("pages:my-priority"))).has("#fig-factor")

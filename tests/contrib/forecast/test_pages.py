@@ -45,11 +45,11 @@ def _named(grid: Grid, path: str = "/atlas/alice", **more: str) -> dict[str, str
 
 def test_cards_are_fragments_and_pages_when_opened(alice: Client, grid: Grid) -> None:
     for name, n_forms in (("my-forecast", 0), ("my-forecast-levels", 1)):
-        alone = alice.get(reverse(f"dashboard:{name}"), _named(grid), headers=HTMX)
+        alone = alice.get(reverse(f"pages:{name}"), _named(grid), headers=HTMX)
         assert alone.status_code == 200
         assert alone["Cache-Control"] == "private, no-store"
         assert "<html" not in alone.content.decode()
-        opened = alice.get(reverse(f"dashboard:{name}"), _named(grid))
+        opened = alice.get(reverse(f"pages:{name}"), _named(grid))
         assert opened["Cache-Control"] == "private, no-store"
         assert len(read(opened).all("main form")) == n_forms
 
@@ -66,18 +66,18 @@ def test_another_level_is_drawn_on_request(alice: Client, grid: Grid) -> None:
 def test_another_pace_is_kept_in_the_address(alice: Client, grid: Grid) -> None:
     at = {"HX-Current-URL": "http://testserver/me/priority/?rank_days=90&share=5"}
     form = {**HTMX, **at, "HX-Target": "forecast"}
-    answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="20", numbers="1"), headers=form)
+    answer = alice.get(reverse("pages:my-forecast"), _named(grid, share="20", numbers="1"), headers=form)
     pushed = QueryDict(answer["HX-Push-Url"].partition("?")[2])
     assert (pushed["rank_days"], pushed["share"]) == ("90", "20")
     assert "numbers" not in pushed
     assert answer.context["frame"].query == pushed.urlencode()
-    with_page = alice.get(reverse("dashboard:my-forecast"), _named(grid), headers={**HTMX, **at})
+    with_page = alice.get(reverse("pages:my-forecast"), _named(grid), headers={**HTMX, **at})
     assert "HX-Push-Url" not in with_page, "coming with its page is no step of the reader"
 
 
 def test_a_malformed_address_of_the_page_adds_nothing(alice: Client, grid: Grid) -> None:
     broken = {**HTMX, "HX-Target": "forecast", "HX-Current-URL": "http://[testserver?share=5"}
-    answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="20"), headers=broken)
+    answer = alice.get(reverse("pages:my-forecast"), _named(grid, share="20"), headers=broken)
     assert (answer.status_code, QueryDict(answer["HX-Push-Url"].partition("?")[2])["share"]) == (200, "20")
 
 
@@ -87,11 +87,11 @@ def _figure(client: Client, grid: Grid, **more: str) -> Any:
 
 def test_an_invalid_pace_is_reported_at_its_field(alice: Client, grid: Grid) -> None:
     for share in ("101", "-1", "nan", "x"):
-        answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX)
+        answer = alice.get(reverse("pages:my-forecast"), _named(grid, share=share), headers=HTMX)
         field = read(answer, 422).one("#forecast-share")
         assert (field.attributes["aria-invalid"], field.attributes["value"]) == ("true", share)
         assert re.findall(r"\d+", read(answer, 422).text("#forecast-share-hint.err")) == ["0", "100"]
-    good = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="12,5 %"), headers=HTMX)
+    good = alice.get(reverse("pages:my-forecast"), _named(grid, share="12,5 %"), headers=HTMX)
     assert not read(good).has('[aria-invalid="true"]')
 
 
@@ -99,7 +99,7 @@ def test_an_invalid_pace_is_reported_at_its_field(alice: Client, grid: Grid) -> 
 def test_a_scenario_is_labelled_and_can_be_reset(alice: Client, grid: Grid, share: str, words: str) -> None:
     usual, supposed = _figure(alice, grid)["sentence"], _figure(alice, grid, share=share)["sentence"]
     assert words in supposed
-    page = read(alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX))
+    page = read(alice.get(reverse("pages:my-forecast"), _named(grid, share=share), headers=HTMX))
     assert len(page.items("scenario")) == 1
     back = page.one("#forecast-reset").attributes["href"] or ""
     whole = with_cards(alice, read(alice.get(back.partition("#")[0])))
@@ -122,27 +122,27 @@ def test_the_csv_of_the_curve_has_past_present_and_future(alice: Client, grid: G
 
 
 def test_entries_of_others_and_unknown_ones_have_no_cards(alice: Client, grid: Grid) -> None:
-    other = alice.get(reverse("dashboard:my-forecast"), _named(grid, "/biomed/carol"), headers=HTMX)
+    other = alice.get(reverse("pages:my-forecast"), _named(grid, "/biomed/carol"), headers=HTMX)
     assert (other.status_code, other.content.strip()) == (200, b"")
     assert alice.get(FIGURE, _named(grid, "/biomed/carol")).status_code == 404
     for entry in ("x", ""):
-        refused: Any = alice.get(reverse("dashboard:my-forecast"), {"policy": SLUG, "entry": entry}, headers=HTMX)
+        refused: Any = alice.get(reverse("pages:my-forecast"), {"policy": SLUG, "entry": entry}, headers=HTMX)
         assert (refused.status_code, refused.context["refusal"].code) == (404, "not_found"), entry
     unknown = {"policy": SLUG, "entry": "00000000-0000-0000-0000-000000000000"}
-    answer = alice.get(reverse("dashboard:my-forecast"), unknown, headers=HTMX)
+    answer = alice.get(reverse("pages:my-forecast"), unknown, headers=HTMX)
     assert (answer.status_code, answer.content.strip()) == (200, b"")
 
 
 def test_siblings_are_never_named(alice: Client, grid: Grid) -> None:
     for name in ("my-forecast", "my-forecast-levels"):
-        text = alice.get(reverse(f"dashboard:{name}"), _named(grid, core_h="10"), headers=HTMX).content.decode()
+        text = alice.get(reverse(f"pages:{name}"), _named(grid, core_h="10"), headers=HTMX).content.decode()
         assert "bob" not in text
         assert "carol" not in text
 
 
 def test_a_user_without_an_account_sees_no_cards(grid: Grid, client: Client) -> None:
     sign_in(client, User.objects.create_user("guest"))
-    assert 'id="forecast"' not in client.get(reverse("dashboard:my-priority")).content.decode()
+    assert 'id="forecast"' not in client.get(reverse("pages:my-priority")).content.decode()
 
 
 def test_the_figure_is_valid_for_plotly_and_its_bands_contain_the_curve(alice: Client, grid: Grid) -> None:

@@ -221,7 +221,7 @@ def test_rest_and_page_agree(grid: Grid, alice: Client) -> None:
     rows = alice.get(CARD, headers={"HX-Request": "true"}).context["submit"].rows
     answer = alice.get("/api/v1/me/submit", {"policy": SLUG}).json()
     assert answer["core_h"] == 1000
-    assert [(one["entry"], one["rank"], (one["rank_after"], one["rank_after_to"])) for one in answer["results"]] == [
+    assert [(one["path"], one["rank"], (one["rank_after"], one["rank_after_to"])) for one in answer["results"]] == [
         (row.priority.entry_path, row.priority.rank, row.after.rank) for row in rows
     ]
     (job,) = alice.get("/api/v1/me/waiting-jobs", {"policy": SLUG}).json()["jobs"]
@@ -232,7 +232,7 @@ def test_rest_and_page_agree(grid: Grid, alice: Client) -> None:
 def test_too_many_sizes_a_minute_are_refused_and_the_usual_one_is_not(
     grid: Grid, alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.contrib.forecast.rate_limit.MOST_A_MINUTE", 1)
+    monkeypatch.setattr("apps.contrib.forecast.rate_limit.MOST_COMPUTATIONS_A_MINUTE", 1)
     asked = {"policy": SLUG, "core_h": "10"}
     assert alice.get("/api/v1/me/submit", asked).status_code == 200
     refused = alice.get("/api/v1/me/submit", asked)

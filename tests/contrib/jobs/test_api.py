@@ -104,7 +104,7 @@ def test_nan_and_duplicate_keys_are_refused(admin: Caller) -> None:
 
 
 def test_too_many_requested_jobs_are_refused(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_cases, "MOST_JOBS", 2)
+    monkeypatch.setattr(job_cases, "MOST_CASE_JOBS", 2)
     three = {**SLURM, "jobs": [{"id": str(i)} for i in range(2)], "hidden_jobs": [{"id": "x", "urg": 1}]}
     answer = admin.post("jobs/explain", three)
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
@@ -121,12 +121,14 @@ def test_too_many_jobs_are_refused_before_they_are_read_strictly(
         raise AssertionError("read strictly")
 
     monkeypatch.setattr(parsing, "loads", read)
-    answer = admin.post("jobs/explain", {**SLURM, "jobs": [{"id": str(i)} for i in range(job_cases.MOST_JOBS + 1)]})
+    answer = admin.post(
+        "jobs/explain", {**SLURM, "jobs": [{"id": str(i)} for i in range(job_cases.MOST_CASE_JOBS + 1)]}
+    )
     assert refused(answer) == (413, "too_large", [])
 
 
 def test_ten_thousand_jobs_fit_in_one_request(admin: Caller) -> None:
-    many = [{"id": str(i), "fairshare": (i % 100) / 100, "nice": i} for i in range(job_cases.MOST_JOBS)]
+    many = [{"id": str(i), "fairshare": (i % 100) / 100, "nice": i} for i in range(job_cases.MOST_CASE_JOBS)]
     answer = admin.post("jobs/explain", {**SLURM, "jobs": many})
     assert answer.status_code == 200
     assert len(answer.json()["jobs"]) == 10_000

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+# Routes with several formats whose readers see every row: tests of this plug-in compare these.
+FOR_ALL_NUMBERS = {
+    "policies/{policy}/experiments/{experiment}/history",
+    "policies/{policy}/experiments/{experiment}/variants/{variant}",
+}
 NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/experiments/traces",
     "DELETE /api/v1/policies/{policy}/experiments/traces/{trace}",
@@ -12,6 +17,7 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/experiments",
     "POST /api/v1/policies/{policy}/experiments/estimate",
     "GET /api/v1/policies/{policy}/experiments/{experiment}/variants/{variant}",
+    "GET /api/v1/policies/{policy}/experiments/{experiment}/variants/{variant}/waits",
     "GET /api/v1/policies/{policy}/experiments/{experiment}/history",
 }
 LARGE_BODIES = {"make_experiment", "estimate_experiment"}

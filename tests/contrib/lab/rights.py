@@ -6,9 +6,12 @@ from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.runs import PREPARE, VARIANT
 from apps.contrib.lab.experiments.services import create_experiment
 from apps.contrib.lab.experiments.traces import upload_trace
+from apps.contrib.lab.removed import REMOVED_PAGES, REMOVED_ROUTES
 from apps.runs.services import work_due_runs
 from tests.instants import AT
 from tests.rights_world import HTMX, POLICY, Row, World
+
+__all__ = ["MAKERS", "REMOVED_PAGES", "REMOVED_ROUTES", "ROWS"]
 
 EXPERIMENTS = POLICY + "/experiments"
 EXPERIMENT = EXPERIMENTS + "/<int:experiment>"
@@ -68,12 +71,16 @@ ROWS = [
         {"change_set": None}, word="two hours of bob", readers="admin"),
     Row(EXPERIMENT + "/variants/<int:variant>", AT_EXPERIMENT + "/variants/1",
         "401 403 403 403 403 200 403 403 403 401 401", word="/physics/bob", readers="admin"),
+    Row(EXPERIMENT + "/variants/<int:variant>/waits", AT_EXPERIMENT + "/variants/1/waits",
+        "401 403 403 403 403 404 403 403 403 401 401"),
     Row(EXPERIMENT + "/history", AT_EXPERIMENT + "/history", "401 403 403 403 403 404 403 403 403 401 401"),
     Row(EXPERIMENT, AT_EXPERIMENT, "401 403 403 403 403 204 403 403 403 401 401", "delete", remakes="experiment"),
     # Advice: measured on all entries, for those who see all numbers
     Row(POLICY + "/advice", "/api/v1/policies/grid/advice", "401 403 403 403 403 200 403 403 403 401 401"),
     Row(POLICY + "/advice", "/api/v1/policies/grid/advice", "401 403 403 403 403 202 403 403 403 401 401", "post"),
-    Row("policy/<slug:policy>/advice/", "/policy/grid/advice/", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row("policy/<slug:policy>/_advice", "/policy/grid/_advice", ONLY_ADMIN, headers=HTMX),
+    Row("policy/<slug:policy>/advice/", "/policy/grid/advice/", "302 303 303 303 303 303 302 302 302 302 302"),
+    Row("policy/<slug:policy>/advice/draft/", "/policy/grid/advice/draft/", ACTS, "post"),
     Row("policy/<slug:policy>/advice/", "/policy/grid/advice/", "302 403 403 403 403 303 302 302 302 302 302", "post"),
     # Pages of experiments
     Row(LAB, "/policy/grid/lab/", ONLY_ADMIN, word="two hours of bob", readers="admin"),
@@ -109,11 +116,5 @@ ROWS = [
         "302 404 404 403 404 200 302 302 302 302 302", headers=HTMX),
     # Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
-    Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 200 200 200 200 200 302 302 302 302 302",
-        word="/physics/bob", readers="pia admin dora", besides="vera 200 dora 200"),
-    Row("policy/<slug:policy>/operators/figures/<slug:figure>", "/policy/grid/operators/figures/leaf-jobs",
-        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora"),
-    Row("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>",
-        "/policy/grid/operators/figures/leaf-jobs.csv",
-        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora"),
+    Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 301 301 301 301 301 302 302 302 302 302"),
 ]  # fmt: skip

@@ -11,8 +11,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.lab.operators.figures import FIGURES
 from apps.contrib.lab.operators.records import FigureQuery
-from apps.contrib.lab.operators.selectors import FIGURES, get_figure, get_operators_page
+from apps.contrib.lab.operators.selectors import get_figure, get_operators_page
 from tests.pages.grid import SLUG, Grid
 
 

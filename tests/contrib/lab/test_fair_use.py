@@ -7,7 +7,8 @@ import pytest
 
 from apps.contrib.lab.comparison.recorded_order import explains_waits
 from apps.contrib.lab.fair_use import fair_use, kept_from
-from apps.engine.convergence import tolerance_of, water_fill
+from apps.engine.convergence import water_fill
+from apps.engine.target_state import slack_of
 from apps.engine.tree import FairshareTree
 
 
@@ -60,7 +61,7 @@ def kept(used: list[list[float]], waiting: list[float], *, points: float = 1.0) 
     own = np.array([[sum(row), *row] for row in used])
     asked = np.array([sum(waiting), *waiting])
     hours = kept_from(
-        tree, own, own + asked, HOURS, lambda fair, is_leaf: tolerance_of(fair, relative=0.0, points=points)
+        tree, own, own + asked, HOURS, lambda fair, is_leaf: slack_of(fair, {"relative": 0.0, "points": points})
     )
     assert np.isnan(hours[1:]).all()
     return float(hours[0])

@@ -112,7 +112,7 @@ def test_a_page_shows_the_verdict_with_the_distances_of_both_parts(
     ]
     detail = experiment(site, [variants_of(known)[0], *others])
     sign_in(client, User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
-    url = reverse("dashboard:experiment", kwargs={"policy": site.slug, "experiment": detail.row.id})
+    url = reverse("pages:experiment", kwargs={"policy": site.slug, "experiment": detail.row.id})
     shown = read(client.get(url))
     [verdict, *waits] = shown.texts("[data-testid=findings] li")
     assert verdict.startswith("relative is nearer to fair use than the base. On the first 21 days usage was 1.")
@@ -125,7 +125,7 @@ def test_a_page_shows_the_verdict_with_the_distances_of_both_parts(
     for index in ("2", "3"):
         assert "No verdict: it changes more than settings" in rows[index]
         assert "first days" not in rows[index]
-    listed = read(client.get(reverse("dashboard:lab", kwargs={"policy": site.slug})))
+    listed = read(client.get(reverse("pages:lab", kwargs={"policy": site.slug})))
     assert "relative is nearer to fair use than the base." in listed.item("experiment").text()
 
 

@@ -70,12 +70,12 @@ def api(client: Client, name: str, **names: Any) -> Any:
 def test_an_experiment_behind_advice(manager: Client, computed: Site) -> None:
     lease = at_work(ADVICE)
     made = create_experiment(policy_slug="grid", name="x", spec=SPEC, at=clock.now(), actor=actor_of(computed))
-    page = reverse("dashboard:experiment", kwargs={"policy": "grid", "experiment": made.pk})
+    page = reverse("pages:experiment", kwargs={"policy": "grid", "experiment": made.pk})
     shown = read(manager.get(page))
     assert shown.item("state").attributes["data-state"] == "queued"
     assert "It waits in its queue behind the measuring of a policy" in shown.item("waiting").text()
     assert "are read" not in shown.text("#experiment-now")
-    listed = read(manager.get(reverse("dashboard:lab", kwargs={"policy": "grid"})))
+    listed = read(manager.get(reverse("pages:lab", kwargs={"policy": "grid"})))
     assert "behind the measuring of a policy" in listed.item("experiment").text()
     detail = api(manager, "experiment", policy="grid", experiment=made.pk)
     assert (detail["row"]["state"], detail["row"]["waiting"]["behind"]) == ("queued", ADVICE)
@@ -91,16 +91,16 @@ def test_an_experiment_behind_advice(manager: Client, computed: Site) -> None:
 def test_advice_behind_daily_values(manager: Client, computed: Site) -> None:
     at_work(BUILD)
     request_advice(policy_slug="grid", at=clock.now(), actor=actor_of(computed))
-    shown = read(manager.get(reverse("dashboard:advice", kwargs={"policy": "grid"})))
+    shown = read(manager.get(reverse("pages:algorithm", kwargs={"policy": "grid"})))
     assert "It waits in its queue behind the daily values of a policy" in shown.text("#advice-part")
-    assert "is being measured" not in shown.text("#advice-part")
+    assert "steps" not in shown.text("#advice-part")
     assert api(manager, "policy-advice", policy="grid")["waiting"]["behind"] == BUILD
 
 
 def test_daily_values_behind_advice(manager: Client, computed: Site) -> None:
     at_work(ADVICE)
     enqueue_run(kind=BUILD, subject=subject_of(computed.policy), at=clock.now())
-    shown = read(manager.get(reverse("dashboard:convergence", kwargs={"policy": "grid"})))
+    shown = read(manager.get(reverse("pages:convergence", kwargs={"policy": "grid"})))
     assert "It waits in its queue behind the measuring of a policy" in shown.text("#building")
     assert "0 % done" not in shown.text("#building")
 
@@ -111,7 +111,7 @@ def test_a_back_test_behind_an_effect(manager: Client, computed: Site, monkeypat
     new = NewChangeSet(operations=[{"op": "set_shares", "entry": "/physics/bob", "shares": 3}], reason="More for bob")
     draft = make_change_set(policy_slug="grid", new=new, at=clock.now(), actor=actor_of(computed))
     request_back_test(change_set_id=draft.pk, n_days=7, at=clock.now(), actor=actor_of(computed))
-    shown = read(manager.get(reverse("dashboard:change-back-test", kwargs={"change_set": draft.pk})))
+    shown = read(manager.get(reverse("pages:change-back-test", kwargs={"change_set": draft.pk})))
     assert "It waits in its queue behind the effect of a change set" in shown.text("#back-test-part")
     assert "are being computed" not in shown.text("#back-test-part")
     tested = api(manager, "changeset-back-test", policy="grid", change_set=draft.pk)
@@ -123,7 +123,7 @@ def test_a_log_behind_an_import(manager: Client, computed: Site) -> None:
     trace = upload_trace(policy_slug="grid", name="a.swf", data=LOG.encode(), at=clock.now(), actor=actor_of(computed))
     row = next(each for each in api(manager, "experiment-traces", policy="grid")["results"] if each["id"] == trace.pk)
     assert (row["state"], row["waiting"]["behind"]) == ("waiting", IMPORT)
-    shown = manager.get(reverse("dashboard:lab-new-logs", kwargs={"policy": "grid"}), headers={"HX-Request": "true"})
+    shown = manager.get(reverse("pages:lab-new-logs", kwargs={"policy": "grid"}), headers={"HX-Request": "true"})
     assert "It waits in its queue behind an import" in read(shown).item("unread-log").text()
 
 

@@ -33,7 +33,7 @@ def give_core_hours(
     site: Site, *, ends_on: date, starts_on: date = TODAY, core_h: float = 1500, path: str = "/physics"
 ) -> None:
     """Core-hours from today on, to pia's group."""
-    terms = AllocationTerms(starts_on=starts_on, ends_on=ends_on, core_h=core_h, reason="r")
+    terms = AllocationTerms(starts_on=starts_on, ends_on=ends_on, amount=core_h, reason="r")
     create_allocation(policy_slug="grid", entry_uid=site.uid(path), terms=terms, at=AT, actor=SYSTEM)
 
 

@@ -17,7 +17,7 @@ WEBHOOK = "notices/webhooks/<int:webhook>/"
 ROWS = [
     # REST: notices and statements
     Row(API + "notices", "/api/v1/notices", "401 200 200 200 200 200 403 200 200 401 401",
-        word="/physics/bob: 10 core-hours", readers="pia admin reader dora"),
+        word="/physics/bob: 10 core-h", readers="pia admin reader dora"),
     Row(API + "notices/kinds", "/api/v1/notices/kinds", "401 200 200 200 200 200 403 200 200 401 401"),
     Row(API + "notices/<int:notice>", "/api/v1/notices/{notice}", "401 404 404 200 404 200 403 200 404 401 401",
         besides="dora 200"),
@@ -44,9 +44,9 @@ ROWS = [
         "404 404 404 404 404 404 404 404 404 404 404", "post", {"List-Unsubscribe": "One-Click"}),
     # Notices, their rules, mail and webhooks
     Row("notices/", "/notices/", "302 200 200 200 200 200 302 302 302 302 302",
-        word="/physics/bob: 10 core-hours", readers="pia admin dora", besides="exa 200 rex 200 dora 200"),
+        word="/physics/bob: 10 core-h", readers="pia admin dora", besides="exa 200 rex 200 dora 200"),
     Row("notices/_rows", "/notices/_rows?state=unread", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX,
-        word="/physics/bob: 10 core-hours", readers="pia admin dora"),
+        word="/physics/bob: 10 core-h", readers="pia admin dora"),
     Row("notices/read/", "/notices/read/", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"notice": "{notice}"}, besides="dora 303"),
     Row("notices/snooze/", "/notices/snooze/", "302 404 404 303 404 303 302 302 302 302 302", "post",

@@ -14,11 +14,6 @@ def send_notices() -> int:
     return sum(_work("sent", digests.RUN_KIND, webhooks.RUN_KIND))
 
 
-def send_password_resets() -> int:
-    tasks.send_password_resets()
-    return sum(_work("resets", digests.RUN_KIND))
-
-
 def _work(name: str, *kinds: str) -> list[int]:
     queued = Run.objects.filter(kind__in=kinds, state=Run.State.QUEUED, due_at__lte=clock.now()).order_by("pk")
     return [work_run_now(pk).result[name] for pk in queued.values_list("pk", flat=True)]

@@ -18,9 +18,10 @@ from django.urls import resolve
 
 from apps.accounts.actor import SYSTEM, Actor, TokenBounds
 from apps.accounts.models import User
-from apps.contrib.notices import digests, selectors
-from apps.contrib.notices.digests import plan_mails, send_mails, set_preference
+from apps.contrib.notices import digests, mail_preferences, selectors
+from apps.contrib.notices.digests import plan_mails, send_mails
 from apps.contrib.notices.evaluation import evaluate
+from apps.contrib.notices.mail_preferences import set_preference
 from apps.contrib.notices.models import Mail, Notice, Preference
 from apps.core.errors import Invalid, NotAllowed
 from apps.core.mail_server import UNDER_WAY
@@ -142,12 +143,16 @@ def test_a_refusing_mail_server_is_retried_and_then_abandoned(notified: Site, mo
     with monkeypatch.context() as patch:
         patch.setattr(EmailBackend, "send_messages", refuse)
         at = AT
-        for _n in range(digests.MOST_ATTEMPTS):
+        for _n in range(digests.MOST_MAIL_ATTEMPTS):
             assert send_mails(at=at) == 0
             assert send_mails(at=at) == 0  # not again in the same minute
             at = max(Mail.objects.values_list("due_at", flat=True))
     found = Mail.objects.filter(user=notified.pia).get()
-    assert (found.state, found.attempts, found.error) == ("failed", digests.MOST_ATTEMPTS, "ConnectionRefusedError")
+    assert (found.state, found.attempts, found.error) == (
+        "failed",
+        digests.MOST_MAIL_ATTEMPTS,
+        "ConnectionRefusedError",
+    )
 
 
 def test_rights_are_checked_when_sending(notified: Site) -> None:
@@ -192,11 +197,11 @@ def test_a_digest_lists_so_many_notices_and_counts_the_others(notified: Site) ->
     first = Notice.objects.get(kind="late_source")
     more = {"kind": first.kind, "level": "warn", "facts": first.facts, "source": first.source}
     when = {"opened_at": AT, "news_at": AT, "changed_at": AT}
-    Notice.objects.bulk_create(Notice(key=f"k{n}", **more, **when) for n in range(digests.MOST_LINES))
+    Notice.objects.bulk_create(Notice(key=f"k{n}", **more, **when) for n in range(digests.MOST_DIGEST_LINES))
     deliver(AT)
     (sent,) = to("admin")
-    assert len(re.findall(r"/notices/\d+/", sent.body)) == digests.MOST_LINES
-    n_left = len(selectors.list_open_notices(Actor(notified.admin, "page"), AT, limit=999)) - digests.MOST_LINES
+    assert len(re.findall(r"/notices/\d+/", sent.body)) == digests.MOST_DIGEST_LINES
+    n_left = len(selectors.list_open_notices(Actor(notified.admin, "page"), AT, limit=999)) - digests.MOST_DIGEST_LINES
     assert re.findall(r"^- [^\d]*(\d+)[^\d]*$", sent.body, re.MULTILINE)[-1:] == [str(n_left)]
 
 
@@ -218,7 +223,7 @@ def test_a_message_has_an_unsubscribe_link(notified: Site) -> None:
     assert "https://fairshare.example.org/notices/" in sent.body
     assert sent.content_subtype == "plain"
     for path in ("/notices/", "/notices/mail/"):
-        assert resolve(path).namespace == "dashboard"
+        assert resolve(path).namespace == "pages"
 
 
 @pytest.mark.parametrize("given", first(2, [{"interval": "hourly"}, {"hour": 24}, {"hour": True}, {"muted": ["x"]}]))
@@ -346,9 +351,11 @@ def test_one_click_stops_mail_without_sign_in_or_form_token(notified: Site) -> N
     link = to("pia")[0].extra_headers["List-Unsubscribe"].strip("<>").removeprefix("https://fairshare.example.org")
     client = Client(enforce_csrf_checks=True)
     assert client.get(link).status_code == 200
-    assert digests.preference_of(notified.pia).interval == "daily", "programs follow links: only a post stops anything"
+    assert mail_preferences.preference_of(notified.pia).interval == "daily", (
+        "programs follow links: only a post stops anything"
+    )
     assert client.post(link, {"List-Unsubscribe": "One-Click"}).status_code == 200
-    assert digests.preference_of(notified.pia).interval == "off"
-    assert digests.preference_of(notified.admin).interval == "daily"
+    assert mail_preferences.preference_of(notified.pia).interval == "off"
+    assert mail_preferences.preference_of(notified.admin).interval == "daily"
     forged = link.rstrip("/")[:-1] + "/"
     assert client.post(forged, {"List-Unsubscribe": "One-Click"}).status_code == 404

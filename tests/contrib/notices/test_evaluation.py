@@ -79,16 +79,16 @@ def test_an_evaluation_that_was_overtaken_changes_nothing(site: Site) -> None:
 def test_a_kind_opens_a_limited_number_of_notices_at_one_place(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ("/physics", "/biology"):
         give_core_hours(site, ends_on=(AT + DAY).date(), path=path)
-    monkeypatch.setattr(evaluation, "MOST_OPEN", 1)
+    monkeypatch.setattr(evaluation, "MOST_OPEN_NOTICES", 1)
     assert evaluate(at=AT, only={"ending_allocations"}) == 1
-    monkeypatch.setattr(evaluation, "MOST_OPEN", 2)
+    monkeypatch.setattr(evaluation, "MOST_OPEN_NOTICES", 2)
     assert evaluate(at=AT, only={"ending_allocations"}) == 1
 
 
 def test_notices_about_one_person_hide_none_about_another(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other's request is the oldest, so that it is found last."""
     monkeypatch.setattr(evaluation, "MOST_OF_PERSON", 3)
-    monkeypatch.setattr(evaluation, "MOST_OPEN", 3)
+    monkeypatch.setattr(evaluation, "MOST_OPEN_NOTICES", 3)
     for author in (site.ben, *[site.pia] * 8):
         ChangeSet.objects.create(
             policy=site.policy,

@@ -143,12 +143,12 @@ def test_an_allocation_is_over_budget_above_what_was_delivered_since_its_first_d
     give_core_hours(computed, starts_on=TODAY - 300 * DAY, ends_on=TODAY + 40 * DAY, core_h=used)
     evaluate(at=AT)
     assert open_sentences(computed.admin, "over_budget") == [], "all of it is not more than it"
-    Allocation.objects.update(core_h=used * 0.99)
+    Allocation.objects.update(amount=used * 0.99)
     evaluate(at=AT)
     for person in (computed.admin, computed.pia):
         assert says(open_sentences(person, "over_budget"), ("over_budget", "/physics", "30 Dec 2026"))
     facts = Notice.objects.get(kind="over_budget").facts
-    assert (facts["used_core_h"], facts["core_h"]) == (round(used, 2), used * 0.99)
+    assert (facts["used"], facts["amount"]) == (round(used, 2), used * 0.99)
     assert open_sentences(computed.ben, "over_budget") == open_sentences(computed.nobody, "over_budget") == []
     set_rule(
         kind="over_budget",

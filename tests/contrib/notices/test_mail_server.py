@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import Actor
-from apps.accounts.models import PasswordReset, User
-from apps.accounts.sign_in.passwords import request_reset
 from apps.contrib.notices import digests
-from apps.contrib.notices.digests import set_preference
+from apps.contrib.notices.mail_preferences import set_preference
 from apps.contrib.notices.models import Mail
-from tests.contrib.notices.mail_server import MailServer, mail_server
-from tests.contrib.notices.sending import send_notices, send_password_resets
+from tests.contrib.notices.sending import send_notices
 from tests.instants import AT
+from tests.mail_server import MailServer, mail_server
 from tests.small_site import Site
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -164,28 +162,9 @@ def test_a_slow_server_gets_few_messages_per_round(
     notified: Site, server: MailServer, schedule: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A round holds a worker that also computes priorities."""
-    monkeypatch.setattr(digests, "MOST_S", 0.0)
+    monkeypatch.setattr(digests, "LONGEST_MAIL_RUN_S", 0.0)
     assert schedule.round(AT) == 0
     assert server.n_conversations == 0
     monkeypatch.undo()
     schedule.monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     assert send_notices() == 2
-
-
-def test_password_links_contact_a_hanging_server_once_per_round(
-    notified: Site, server: MailServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("admin", "pia", "ben"):
-        user = User.objects.get(username=name)
-        user.set_password("a long one that nobody knows")
-        user.save()
-        request_reset(address=user.email, at=AT)
-    server.hangs_at = "connection"
-    for n in (1, 2):
-        assert send_password_resets() == 0
-        assert server.n_conversations == n
-    server.hangs_at = ""
-    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 2 * MINUTE).isoformat())
-    assert send_password_resets() == 3
-    assert [len(server.to(name)) for name in ("admin", "pia", "ben")] == [1, 1, 1]
-    assert not PasswordReset.objects.filter(ended_at=None).exists()

@@ -10,4 +10,4 @@ ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over"
 
 def test_numbers_of_notices_are_rounded_not_truncated() -> None:
     assert "13.0 %" in unmapped_usage({"fraction": 0.1296, "n": 1, "policy": "a"}).text
-    assert "1,240 core-hours" in describe_ending(ALLOCATED).text
+    assert "1,240 core-h are allocated" in describe_ending(ALLOCATED).text

@@ -9,7 +9,7 @@ from apps.accounts.models import User
 from apps.contrib.notices import webhook_calls, webhooks
 from apps.contrib.notices.models import Delivery
 from apps.contrib.notices.places import Place
-from apps.federation.fetch_schedule import MOST_OF_OWNER, request_fetch
+from apps.federation.fetch_schedule import MOST_FETCHES_OF_OWNER, request_fetch
 from apps.policies.models import Policy
 from tests.federation import test_slow_peers as peers
 from tests.instants import AT
@@ -25,7 +25,7 @@ def test_thirty_slow_peers_hold_up_nobody_s_webhook(
     admin = User.objects.get(username="admin")
     for _n in range(peers.N_SLOW):
         request_fetch(peers.add_mount(site, admin, slow.url), at=AT)
-    peers.wait_until(lambda: slow.n_open >= MOST_OF_OWNER)
+    peers.wait_until(lambda: slow.n_open >= MOST_FETCHES_OF_OWNER)
     owner = Actor(user=User.objects.create_user("other", is_superuser=True), via="page")
     webhook, _ = webhooks.make_webhook(name="Quick", url=quick.url, place=Place(), kinds=(), at=AT, actor=owner)
     delivery = Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)

@@ -33,14 +33,14 @@ LINE = StatementLine(
     name="atlas",
     month=Month(date(2026, 10, 1)),
     figures=FIGURES,
-    is_suppressed=False,
-    is_rounded=False,
+    suppressed=False,
+    rounded=False,
     adjusted=0.0,
     is_closed=True,
     corrections={},
     missing_days=0,
 )
-HIDDEN = replace(LINE, figures=None, is_suppressed=True, adjusted=None)
+HIDDEN = replace(LINE, figures=None, suppressed=True, adjusted=None)
 
 
 def test_a_whole_month_needs_no_remark() -> None:
@@ -54,12 +54,12 @@ def test_a_whole_month_needs_no_remark() -> None:
         (replace(LINE, figures=replace(FIGURES, n_before_first=7)), ["7"]),
         (replace(LINE, missing_days=3, figures=replace(FIGURES, n_before_first=7)), ["3", "7"]),
         (replace(LINE, corrections={"used": HOUR_S}), []),
-        (replace(LINE, is_rounded=True), []),
-        (replace(LINE, missing_days=1, corrections={"used": HOUR_S}, is_rounded=True), ["1"]),
+        (replace(LINE, rounded=True), []),
+        (replace(LINE, missing_days=1, corrections={"used": HOUR_S}, rounded=True), ["1"]),
     ],
 )
 def test_each_reason_for_doubt_is_one_remark(line: StatementLine, numbers: list[str]) -> None:
-    n = bool(line.corrections) + line.is_rounded + len(numbers)
+    n = bool(line.corrections) + line.rounded + len(numbers)
     assert len(note(line).split(", ")) == n
     assert names_in(note(line), *numbers)
 

@@ -14,7 +14,7 @@ from apps.contrib.notices.models import Delivery, Notice, Webhook
 from apps.contrib.notices.places import Place
 from apps.contrib.notices.webhook_calls import call_due, plan_deliveries
 from apps.contrib.notices.webhooks import (
-    MOST,
+    MOST_WEBHOOKS,
     change_webhook,
     get_webhook,
     make_webhook,
@@ -62,7 +62,7 @@ def test_a_webhook_belongs_to_a_person_who_signed_in(site: Site) -> None:
 
 
 def test_a_person_has_a_limited_number_of_webhooks(site: Site) -> None:
-    for _ in range(MOST):
+    for _ in range(MOST_WEBHOOKS):
         make(page(site.admin))
     with refused(Conflict):
         make(page(site.admin))

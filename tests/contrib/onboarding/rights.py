@@ -11,7 +11,8 @@ ROWS = [
     *(
         Row(f"setup/{step}/", f"/setup/{step}/", f"302 403 403 403 403 {admin} 302 302 302 302 302", "post", {})
         for step, admin in (
-            ("tree", 422), ("here", 422), ("log", 422), ("source", 404), ("zone", 422), ("confirm", 404),
+            ("tree", 422), ("here", 422), ("slurmrestd", 422), ("log", 422), ("source", 404), ("zone", 422),
+            ("confirm", 404),
             ("again", 404), ("accounts", 404), ("publish", 404), ("discard", 404),
         )
     ),

@@ -13,7 +13,7 @@ from tests.small_site import Site
 
 PRINTS = {
     "scontrol": '[ "$2" = config ] && cat {folder}/config.txt || echo PartitionName=batch',
-    "sacctmgr": "cp {folder}/dump.cfg ${{3#file=}}",
+    "sacctmgr": '[ "$1" = dump ] && cp {folder}/dump.cfg ${{3#file=}} || printf "Name|UsageFactor\\nnormal|1.0\\n"',
     "sshare": "cat {folder}/sshare.txt",
 }
 
@@ -32,7 +32,10 @@ def commands(golden_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_outputs_are_printed_and_nothing_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["setup", "--print"]) == 0
     done = capsys.readouterr().out
-    assert all(part in done for part in ("Cluster - 'c1'", "PriorityType", "PartitionName=batch", "physics|ann|1|"))
+    assert all(
+        part in done
+        for part in ("Cluster - 'c1'", "PriorityType", "PartitionName=batch", "physics|ann|1|", "normal|1.0")
+    )
     assert main(["setup"]) == 2
 
 
@@ -44,6 +47,9 @@ def test_the_site_starts_the_setup_with_them(
     file.touch(mode=0o600)
     file.write_text(computed_site.token("admin"))
     assert main(["setup", "--server", str(live_server), "--token-file", str(file)]) == 0
-    assert "PriorityDecayHalfLife" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "PriorityDecayHalfLife" in printed
+    assert "…" not in printed, "the command to type stands at the end of a line"
+    assert max(map(len, printed.splitlines())) > 100
     begun = FirstPolicyDraft.objects.get()
     assert (begun.facts["format"], len(stored_sshare(begun))) == ("sacctmgr", 12)

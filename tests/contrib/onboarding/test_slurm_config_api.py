@@ -14,8 +14,9 @@ def test_a_configuration_of_slurm_becomes_settings_to_propose(computed_site: Sit
     found = admin.post("slurm-config", {"text": text}).json()
     assert found["cluster"] == "c1"
     assert found["settings"]["algorithm"] == {"name": "slurm-depth-oblivious", "damping_factor": 3}
-    lost = {line["name"] for line in found["lines"] if not line["is_carried"]}
-    assert "PriorityUsageResetPeriod" in lost
+    carried = {line["name"] for line in found["lines"] if line["is_carried"]}
+    assert "PriorityUsageResetPeriod" in carried
+    assert found["settings"]["window"]["reset"] == "monthly"
     proposed = {"base_revision": 2, "operations": [{"op": "set_policy", "settings": found["settings"]}]}
     assert admin.post("policies/grid/changesets", {**proposed, "reason": "x"}).status_code == 201
     answer = refused(admin.post("slurm-config", {"text": "no"}))

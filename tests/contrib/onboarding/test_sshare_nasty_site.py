@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.core.files.base import ContentFile
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from apps.accounts.actor import COMMAND
@@ -28,6 +29,7 @@ from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.pages.forms import read_days, typed_days
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, ShadowSetup, publish_first_policy
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
+from apps.contrib.schedulers.models import Scheduler
 from apps.core.errors import Invalid
 from apps.policies.models import Policy
 from apps.policies.selectors import get_revision
@@ -51,7 +53,9 @@ def folder(golden_dir: Path) -> Path:
     return golden_dir / "slurm/nasty"
 
 
-def begin(folder: Path, *, config: str | None = None, sshare: str = "", log: str = "") -> FirstPolicyDraft:
+def begin(
+    folder: Path, *, config: str | None = None, sshare: str = "", log: str = "", at: datetime = READ_AT
+) -> FirstPolicyDraft:
     outputs = (folder / "dump.cfg").read_text() + (sshare or (folder / "sshare.txt").read_text())
     config = (folder / "config.txt").read_text() if config is None else config
     begun = read_tree(
@@ -59,15 +63,15 @@ def begin(folder: Path, *, config: str | None = None, sshare: str = "", log: str
         slurm_config=config.encode(),
         file_name="slurm.txt",
         format="auto",
-        at=READ_AT,
+        at=at,
         actor=COMMAND,
     )
     content = ContentFile(log.encode() or (folder / "sacct.txt").read_bytes())
     file = LogFile(content, "sacct.txt", "auto", "c1", "")
-    sent = send_log(file, version=begun.version, at=READ_AT, actor=COMMAND)
+    sent = send_log(file, version=begun.version, at=at, actor=COMMAND)
     assert sent.dry_run is not None
     work_run_now(sent.dry_run.run_id)
-    begun = confirm_log(version=sent.version, at=READ_AT, actor=COMMAND)
+    begun = confirm_log(version=sent.version, at=at, actor=COMMAND)
     assert begun.usage_import is not None
     work_run_now(begun.usage_import.run_id)
     return begun
@@ -81,9 +85,13 @@ def compared(
     return found
 
 
-def test_every_number_of_sshare_comes_out(folder: Path) -> None:
-    begun = begin(folder)
-    found = compared(begun)
+@pytest.mark.parametrize("version", ["", "24.11.5", "26.05.5"])
+def test_every_number_of_sshare_comes_out(golden_dir: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = golden_dir / "slurm" / version / "nasty"
+    at = taken_at(golden_dir, version)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
+    begun = begin(folder, at=at)
+    found = compared(begun, at=at)
     different = [(row.group, row.user, row.ours, row.theirs) for row in found.usage.rows if int(row.ours) != row.theirs]
     assert different == [], "RawUsage is cut to whole numbers"
     assert found.usage.differences == []
@@ -91,9 +99,9 @@ def test_every_number_of_sshare_comes_out(folder: Path) -> None:
     assert found.factors.largest <= 1e-6
 
 
-def publish(begun: FirstPolicyDraft, **wanted: Any) -> ShadowSetup:
+def publish(begun: FirstPolicyDraft, *, at: datetime = READ_AT, **wanted: Any) -> ShadowSetup:
     first = FirstPolicy(slug="c1", name="c1", reason="As Slurm has it", scheduler="c1", **wanted)
-    return publish_first_policy(version=begun.version, wanted=first, at=READ_AT, actor=COMMAND)
+    return publish_first_policy(version=begun.version, wanted=first, at=at, actor=COMMAND)
 
 
 def test_the_setup_goes_on_collecting_into_the_source_of_the_log(folder: Path, settings: Any, client: Client) -> None:
@@ -117,6 +125,21 @@ def test_the_setup_goes_on_collecting_into_the_source_of_the_log(folder: Path, s
     assert json.loads(collected.getvalue())["new"] == 0, "jobs of the log are known"
     assert Record.objects.values("job", "restart", "submit_at").distinct().count() == Record.objects.count()
     assert not Overlap.objects.exists()
+
+
+def test_collecting_is_added_to_a_policy_that_is_there_already(folder: Path, settings: Any, tmp_path: Path) -> None:
+    outputs = tmp_path / "slurm.txt"
+    outputs.write_text("".join((folder / name).read_text() for name in ("dump.cfg", "sshare.txt", "config.txt")))
+    settings.FAIRSHARE_COLLECT_COMMANDS = [str(program(folder))]
+    words = ("setup", "c1", "--outputs", str(outputs), "--sacct", str(folder / "sacct.txt"))
+    for more in ((), ("--collect",), ("--collect",)):
+        call_command("scheduler", *words, "--publish", "--reason", "x", *more, stdout=io.StringIO())
+        assert (Policy.objects.get().slug, Policy.objects.get().head_number) == ("c1", 1)
+    assert Scheduler.objects.get().policy == Policy.objects.get()
+    assert Source.objects.get().kind == "command"
+    assert not FirstPolicyDraft.objects.filter(is_open=True).exists()
+    with pytest.raises(CommandError, match="c1"):
+        call_command("scheduler", *words, "--publish", "--reason", "x", stdout=io.StringIO())
 
 
 def program(folder: Path) -> Path:
@@ -157,6 +180,14 @@ def reasons(found: SshareComparison) -> dict[str, set[str]]:
     return made
 
 
+def hints(found: SshareComparison) -> set[str]:
+    """Hints of all differences, none of which is explained."""
+    assert {row.reason for row in found.usage.differences} == {"unexplained"}
+    assert all(row.predicted is None for row in found.usage.differences)
+    named = {str(hint) for row in found.usage.differences for hint in row.hints}
+    return named - {"running", "log_begins_late"}
+
+
 WITH_QOS = {"hep/ann", "hep/cat", "science/dan", "atlas/ivy", "bio/fay", "astro/eve", "industry/jon", "lab/gus"}
 
 
@@ -176,11 +207,11 @@ def test_without_the_partitions_their_weights_are_missing(folder: Path) -> None:
     config = (folder / "config.txt").read_text()
     qos = config[config.index("Name|UsageFactor") :]
     found = compared(begin(folder, config=config[: config.index("PartitionName")] + qos))
-    assert reasons(found).keys() == {"weights_unknown"}
+    assert hints(found) == {"weights_unknown"}
 
 
-def test_without_a_configuration_that_is_the_reason(folder: Path) -> None:
-    assert reasons(compared(begin(folder, config=""))).keys() == {"config_unknown"}
+def test_without_a_configuration_nothing_is_explained(folder: Path) -> None:
+    assert hints(compared(begin(folder, config=""))) == {"config_unknown"}
 
 
 def test_chosen_settings_that_slurm_has_otherwise_are_the_reason(folder: Path) -> None:
@@ -193,25 +224,28 @@ def test_chosen_settings_that_slurm_has_otherwise_are_the_reason(folder: Path) -
         assert reasons(found).keys() == {"decay"}
 
 
-def test_billing_that_the_records_cut_is_the_reason(folder: Path) -> None:
+def test_billing_that_the_records_cut_is_a_hint(folder: Path) -> None:
     call_command(
         "import_usage", "--source", "c1", str(folder / "sacct.txt"), stdout=io.StringIO(), stderr=io.StringIO()
     )
     outputs = "".join((folder / name).read_text() for name in ("dump.cfg", "sshare.txt", "config.txt"))
     begun = read_tree(content=outputs.encode(), file_name="x", format="auto", at=READ_AT, actor=COMMAND)
     begun = use_source(version=begun.version, source_slug="c1", at=READ_AT, actor=COMMAND)
-    assert reasons(compared(begun)).keys() == {"billing_cut"}
+    assert hints(compared(begun)) == {"billing_cut"}
     call_command(
         "import_usage", "--source", "c1", str(folder / "sacct.txt"), stdout=io.StringIO(), stderr=io.StringIO()
     )
     assert reasons(compared(begun)) == {}, "the source has the weights now: importing again corrects"
 
 
-def test_jobs_that_are_missing_in_the_log_keep_their_reason(folder: Path) -> None:
+def test_jobs_that_are_missing_in_the_log_are_unexplained(folder: Path) -> None:
     begun = begin(folder)
     Record.objects.filter(account__user_name="kim").delete()
     assert begun.source is not None
-    assert reasons(compared(begun)) == {"earlier": {"bio/kim"}}
+    found = compared(begun)
+    assert reasons(found) == {"unexplained": {"bio/kim"}}
+    (kim,) = found.usage.differences
+    assert (kim.ours, kim.difference) == (0.0, -kim.theirs)
 
 
 @pytest.mark.parametrize("late_s", [-1, 2, 5])
@@ -226,6 +260,21 @@ def test_periods_that_start_some_seconds_later_are_found(folder: Path, late_s: i
     publish(begun)
     window = get_revision(policy=Policy.objects.get()).settings["window"]
     assert window["phase_s"] == 34
+
+
+@pytest.mark.parametrize("late_s", [-1, 0, 2])
+def test_periods_of_a_controller_that_starts_before_a_whole_minute_are_found(folder: Path, late_s: int) -> None:
+    """The same site some seconds later, so that its periods are expected at second 0."""
+    moved_s = 60 + late_s - 34
+    config = (folder / "config.txt").read_text().replace("18:42:33", "18:42:59")
+    log = re.sub(r"\b1795\d{6}\b", lambda at: str(int(at[0]) + moved_s), (folder / "sacct.txt").read_text())
+    at = READ_AT + timedelta(seconds=moved_s)
+    begun = begin(folder, config=config, log=log, at=at)
+    comparison = compared(begun, at=at)
+    assert (comparison.usage.differences, comparison.factors.n_equal) == ([], 16)
+    publish(begun, at=at)
+    window = get_revision(policy=Policy.objects.get()).settings["window"]
+    assert window["phase_s"] == {-1: 59, 0: 60, 2: 2}[late_s]
 
 
 @pytest.mark.parametrize("late_s", [0, 1, 2])
@@ -272,3 +321,27 @@ def test_the_time_of_sshare_is_that_of_the_configuration_with_it(folder: Path) -
         content=text.encode(), file_name="x", format="auto", at=READ_AT + timedelta(minutes=7), actor=COMMAND
     )
     assert begun.sshare_at == READ_AT
+
+
+@pytest.mark.parametrize("version", ["24.11.5", "26.05.5"])
+def test_the_configuration_of_each_release_proposes_what_that_of_22_05_does(golden_dir: Path, version: str) -> None:
+    """The controllers of the three calculate at other seconds of a minute."""
+    before, today = (
+        begin(golden_dir / "slurm" / each / "nasty", at=READ_AT if not each else taken_at(golden_dir, each))
+        for each in ("", version)
+    )
+    one, other = (proposed_settings(begun).to_json() for begun in (before, today))
+    for settings in (one, other):
+        settings["window"].pop("phase_s")
+    assert one == other
+    assert config_lines(before) == config_lines(today) != []
+
+
+def config_lines(begun: FirstPolicyDraft) -> list[dict[str, Any]]:
+    """Of the configuration, but when the controller started; later releases count two more resources of a GPU."""
+    lines = [line for line in lines_of(begun) if line["name"] != "BOOT_TIME"]
+    return [{**line, "value": line["value"].removesuffix(",gres/gpumem,gres/gpuutil")} for line in lines]
+
+
+def taken_at(golden_dir: Path, version: str) -> datetime:
+    return datetime.fromtimestamp(int((golden_dir / "slurm" / version / "nasty/taken-at-s.txt").read_text()), UTC)

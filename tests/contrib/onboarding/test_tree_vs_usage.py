@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.contrib.onboarding.tree_vs_usage import compare_with_usage, top_entries
 from apps.mapping.name_rules import default_rules
 from apps.mapping.rules.resolver import Resolver

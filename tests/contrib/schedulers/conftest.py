@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.actor import SYSTEM
-from apps.contrib.schedulers.services import connect_scheduler
 from apps.priorities.serving import store
 from tests.contrib.schedulers.reports import report
-from tests.instants import AT
 from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
 from tests.rest_site import Caller
 from tests.small_site import Site
@@ -22,9 +19,8 @@ def site(computed_site: Site) -> Site:
 
 
 @pytest.fixture
-def connected(site: Site) -> Site:
+def connected(scheduled_site: Site, site: Site) -> Site:
     """With the scheduler c1 in mode *on*."""
-    connect_scheduler(policy_slug="grid", name="c1", settings={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
     return site
 
 

@@ -18,6 +18,10 @@ NEEDS_SENSE = {
     "POST /api/v1/schedulers/{scheduler}/shares/orders",
     "DELETE /api/v1/schedulers/{scheduler}/shares/orders/{order}",
     "POST /api/v1/schedulers/{scheduler}/shares/take-over",
+    "POST /api/v1/schedulers/{scheduler}/shares/follow",
+    "PATCH /api/v1/schedulers/{scheduler}/limits",
+    "POST /api/v1/schedulers/{scheduler}/limits/request",
+    "POST /api/v1/schedulers/{scheduler}/limits/approve",
     "GET /api/v1/policies/{policy}/why",
 }
 READ_BY_POST = {"scheduler-passes"}  # a pass has an id of its own

@@ -8,10 +8,13 @@ from apps.accounts.actor import SYSTEM
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.orders import tag_of as tag_of_scheduler
 from apps.contrib.schedulers.passes import record_pass
+from apps.contrib.schedulers.removed import REMOVED_ROUTES
 from apps.contrib.schedulers.services import connect_scheduler
 from tests.contrib.schedulers.reports import report
 from tests.instants import AT
 from tests.rights_world import API, HTMX, OPEN, POLICY, Row, World
+
+__all__ = ["MAKERS", "REMOVED_ROUTES", "ROWS"]
 
 SCHEDULER = API + "schedulers/<slug:scheduler>"
 PASS = report(queue=None)
@@ -51,6 +54,11 @@ ROWS = [
     Row("schedulers/", "/schedulers/", "302 403 403 403 403 200 302 302 302 302 302", word=">c1<", readers="admin"),
     Row("schedulers/new/", "/schedulers/new/", "302 403 403 403 403 200 302 302 302 302 302"),
     Row("schedulers/new/", "/schedulers/new/", "302 403 403 403 403 422 302 302 302 302 302", "post", {"name": "c1"}),
+    Row("schedulers/<slug:name>/connect/", "/schedulers/c1/connect/", "302 404 404 404 404 200 302 302 302 302 302"),
+    Row("schedulers/<slug:name>/connect/", "/schedulers/c1/connect/", "302 404 404 404 404 422 302 302 302 302 302",
+        "post", {}),
+    Row("schedulers/<slug:name>/connect/_now", "/schedulers/c1/connect/_now?step=3",
+        "302 404 404 404 404 200 302 302 302 302 302", headers=HTMX),
     Row("schedulers/<slug:name>/", "/schedulers/c1/", "302 404 404 404 404 200 302 302 302 302 302", word="head1",
         readers="admin"),
     Row("schedulers/<slug:name>/shadow/", "/schedulers/c1/shadow/", "302 404 404 404 404 200 302 302 302 302 302"),
@@ -78,9 +86,21 @@ ROWS = [
         "401 404 404 404 404 404 403 403 404 401 401", "delete"),
     Row(SCHEDULER + "/shares/take-over", "/api/v1/schedulers/c1/shares/take-over",
         "401 404 404 404 404 409 403 403 404 401 401", "post", {"tag": "x", "lines": []}),
+    Row(SCHEDULER + "/shares/follow", "/api/v1/schedulers/c1/shares/follow",
+        "401 404 404 404 404 409 403 403 404 401 401", "post", {}),
     Row(SCHEDULER + "/shares", "/api/v1/schedulers/c1/shares", "401 404 404 404 404 200 403 404 404 401 401"),
     Row(SCHEDULER + "/shares/orders", "/api/v1/schedulers/c1/shares/orders",
         "401 404 404 404 404 200 403 404 404 401 401"),
+    Row(SCHEDULER + "/limits", "/api/v1/schedulers/c1/limits", "401 404 404 404 404 200 403 404 404 401 401"),
+    Row(SCHEDULER + "/limits", "/api/v1/schedulers/c1/limits", "401 404 404 404 404 409 403 403 404 401 401", "patch",
+        {"tag": "x"}),
+    Row(SCHEDULER + "/limits/request", "/api/v1/schedulers/c1/limits/request",
+        "401 404 404 404 404 409 403 403 404 401 401", "post", {"tag": "x"}),
+    Row(SCHEDULER + "/limits/approve", "/api/v1/schedulers/c1/limits/approve",
+        "401 404 404 404 404 409 403 403 404 401 401", "post", {"tag": "x"}),
+    Row("schedulers/<slug:name>/limits/", "/schedulers/c1/limits/", "302 404 404 404 404 200 302 302 302 302 302"),
+    Row("schedulers/<slug:name>/limits/", "/schedulers/c1/limits/", "302 404 404 404 404 422 302 302 302 302 302",
+        "post", {"to": "request", "tag": "x"}),
     Row("schedulers/<slug:name>/shares/", "/schedulers/c1/shares/", "302 404 404 404 404 422 302 302 302 302 302",
         "post", {"to": "send", "tag": "x"}),
     Row("schedulers/<slug:name>/shares/", "/schedulers/c1/shares/", "302 404 404 404 404 200 302 302 302 302 302"),

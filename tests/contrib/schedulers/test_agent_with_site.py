@@ -15,6 +15,7 @@ from apps.accounts.actor import SYSTEM
 from apps.contrib.schedulers import models
 from apps.contrib.schedulers.services import connect_scheduler
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import every_leaf
 from tests.agent.fakes import FakeScheduler
 from tests.instants import AT
 from tests.small_site import Site
@@ -47,7 +48,7 @@ def test_factors_of_a_site_arrive_in_the_scheduler(
     assert collected == []
     values = scheduler.values()
     served = store.newest("grid")
-    factors = {line["account"]: line["factor"] for line in served.every_leaf()}
+    factors = {line["account"]: line["factor"] for line in every_leaf(served)}
     assert values == {
         "1": round(100_000 * factors["alice"]),
         "2": round(100_000 * factors["bob"]),

@@ -17,6 +17,8 @@ from apps.contrib.schedulers.own_values import OwnValue, read_values
 from apps.contrib.schedulers.shadow_differences import (
     Comparison,
     Ours,
+    Reason,
+    _positions,
     build_their_tree,
     compare,
     own_usage_of,
@@ -120,17 +122,67 @@ def test_rows_without_parents_form_no_tree(rows: list[OwnValue]) -> None:
     assert build_their_tree(looped) is None
 
 
-NUMBERS = st.lists(st.tuples(*[st.floats(0, 1)] * 4), min_size=1, max_size=20)
+FACTORS = st.sampled_from([0.0, 0.25, 0.5, 0.501, 1.0]) | st.floats(0, 1)
+NUMBERS = st.lists(st.tuples(*[FACTORS] * 5), min_size=1, max_size=20)
 
 
 @given(NUMBERS, st.booleans(), st.sampled_from(["factor", "position"]))
-def test_parts_add_up_and_the_reason_is_the_largest(
+def test_parts_add_up_and_a_stated_reason_predicts_the_difference(
     numbers: list[tuple[float, ...]], same_usage: bool, scale: Any
 ) -> None:
-    ours, with_usage, with_tree, theirs = np.array(numbers).T
-    found = split_difference(ours, with_usage, with_tree, theirs, same_usage=same_usage, scale=scale)
+    ours, with_usage, with_tree, theirs, restarted = np.array(numbers).T
+    predicted: dict[Reason, Any] = {"restart": restarted}
+    found = split_difference(
+        ours, with_usage, with_tree, theirs, same_usage=same_usage, scale=scale, predicted=predicted
+    )
     assert found.by_usage + found.by_tree + found.by_rule == pytest.approx(found.whole, abs=1e-12)
+    rank = (lambda values: values) if scale == "factor" else _positions
     for i, reason in enumerate(found.reasons):
-        of = {"usage": found.by_usage[i], "tree": found.by_tree[i], "rule": found.by_rule[i]}
-        if reason not in ("none", "rounding"):
-            assert abs(of[reason]) == max(map(abs, of.values()))
+        by_usage, by_tree, by_rule = (float(part[i]) for part in (found.by_usage, found.by_tree, found.by_rule))
+        misses = {
+            "usage": abs(by_tree + by_rule),
+            "rounding": abs(by_tree + by_rule),
+            "tree": abs(by_usage) + abs(by_rule),
+            "both": abs(by_rule),
+            "restart": abs(rank(restarted)[i] - rank(theirs)[i]),
+        }
+        most = max(abs(found.whole[i]) / 100, 1e-6 if scale == "factor" else 1e-9) + 1e-12
+        if reason == "unexplained":
+            assert all(miss > most - 2e-12 for miss in misses.values())
+        elif reason != "none" and abs(found.whole[i]) > most:
+            assert misses[reason] <= most
+            assert same_usage or reason != "rounding"
+
+
+def test_parts_that_cancel_each_other_leave_no_reason() -> None:
+    """Usage and the rule differ by as much, in opposite directions: the tree alone gives another number."""
+    parts = split_difference(
+        np.array([0.5]), np.array([0.2]), np.array([0.0]), np.array([0.3]), same_usage=False, scale="factor"
+    )
+    assert parts.reasons == ["unexplained"]
+
+
+def test_a_restart_is_the_reason_where_slurm_counts_no_usage(rows: list[OwnValue]) -> None:
+    """Depth-oblivious lists EffectvUsage 0 from a restart until jobs run; RawUsage stays."""
+    ours, entry = ours_of(rows, read_algorithm("slurm-depth-oblivious"))
+    restarted = [replace(row, fairshare=1.0, effective_usage=0.0) for row in rows]
+    found = compare(restarted, ours, entry)
+    assert {one.reason for one in found.differences} <= {"restart", "none", "rounding"}
+    assert found.n_equal < len(found.differences)
+    still_counted = [replace(row, effective_usage=0.5) for row in restarted]
+    assert "restart" not in {one.reason for one in compare(still_counted, ours, entry).differences}
+
+
+def test_a_restart_is_proved_with_the_damping_factor(rows: list[OwnValue]) -> None:
+    ours, entry = ours_of(rows, {**read_algorithm("slurm-classic"), "damping_factor": 5})
+    listed = [
+        replace(row, effective_usage=0.5, fairshare=2 ** (-0.5 / row.norm_shares / 5) if row.norm_shares else 0.0)
+        for row in rows
+    ]
+    assert {one.reason for one in compare(listed, ours, entry).differences} == {"restart"}
+
+
+def test_numbers_that_no_computation_gives_are_unexplained(rows: list[OwnValue]) -> None:
+    ours, entry = ours_of(rows)
+    found = compare(changed(rows, "cat", "biology", fairshare=0.4321), ours, entry)
+    assert [one.reason for one in found.differences if one.user == "cat"] == ["unexplained"]

@@ -25,9 +25,10 @@ from tests.sign_in import sign_in
 from tests.small_site import Site
 
 pytestmark = pytest.mark.django_db
-LATE = {"code": "snapshot_too_old", "detail": "The snapshot is 2000 s old, and the limit 900 s."}
+LATE = {"code": "snapshot_too_old", "detail": "The snapshot is 33.3 min old; limit 15 min."}
 # A job of the first place for alice, all else as it is.
 VALUES = [job("101", "alice", site=20_000, value=95_000), *QUEUE[1:]]
+OLDER = [{**QUEUE[0], "value": QUEUE[0]["value"] + 100}, *QUEUE[1:]]  # of its place with either value
 ON, OFF, SHADOW = ({"mode": mode} for mode in ("on", "off", "shadow"))
 
 
@@ -69,6 +70,7 @@ def _reset() -> None:
         (ON, [], _nothing, "new"),
         (ON, [{}], _nothing, "running-set"),
         (ON, [{"queue": VALUES}], _nothing, "running-differs"),
+        (ON, [{"queue": OLDER}], _nothing, "running-in-order"),
         (ON, [{"queue": None}], _nothing, "running-on"),
         (SHADOW, [{"queue": VALUES}], _nothing, "running-moves"),
         (SHADOW, [{}], _nothing, "running-same"),
@@ -96,7 +98,7 @@ def test_the_heading_says_whether_it_follows_and_what_would_change(
     act()
     page = _page(admin)
     assert page.each("[data-testid=headline]", "data-key") == [key]
-    assert page.has("#install[open]") == (not passes), "the recipe is open only while no agent has ever reported"
+    assert page.has("#install") == (not passes), "the command is offered only while no agent has ever reported"
     assert page.has("[data-figure]") == page.has("[data-testid=kpi]") == bool(passes)
 
 
@@ -137,7 +139,7 @@ def test_the_last_failed_pass_is_named_with_its_reason(admin: Client, agent: Cal
     earlier = instant(AT - timedelta(hours=3))
     agent.post("schedulers/c1/passes", report(frozen=LATE, queue=None, started_at=earlier, ended_at=earlier))
     agent.post("schedulers/c1/passes", report())
-    assert "2000 s" in _page(admin).text("[data-key=failure] small")
+    assert "33.3 min" in _page(admin).text("[data-key=failure] small")
 
 
 def _compared(connected: Site, agent: Caller, queue: list[dict[str, Any]], **settings: Any) -> SwitchedQueue:

@@ -16,6 +16,7 @@ from apps.contrib.schedulers import models
 from apps.contrib.schedulers.orders import tag_of
 from apps.contrib.schedulers.services import change_scheduler, connect_scheduler
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import every_leaf
 from tests.agent.fakes import FakeScheduler
 from tests.cli.release_fixture import AGENT, FOLDER
 from tests.instants import AT
@@ -73,7 +74,7 @@ def test_the_agent_of_a_release_works_with_this_server(
     host.scheduler.jobs = {str(n): {"user": user, "group": group} for n, (user, group) in enumerate(JOBS.items(), 1)}
     done = host.run()
     assert (done.returncode, done.stderr) == (0, "")
-    factors = {line["account"]: line["factor"] for line in store.newest("grid").every_leaf()}
+    factors = {line["account"]: line["factor"] for line in every_leaf(store.newest("grid"))}
     wanted = [round(100_000 * factors[user]) for user in ("alice", "bob", "carol")]
     assert list(host.scheduler.values().values()) == [*wanted, 50_000]
     first = models.AgentPass.objects.get()
@@ -96,3 +97,18 @@ def test_the_agent_of_a_release_works_with_this_server(
     ]
     assert models.AgentPass.objects.count() == 3
     assert {each.orders_revision for each in models.AgentPass.objects.all()} == {1, 2}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_agent_of_a_release_without_limits_does_nothing_with_their_orders(
+    release: str, computed_site: Site, live_server: object, tmp_path: Path
+) -> None:
+    store.poll()
+    settings = {"mode": "shadow", "carries": "limits", "namespace": "a"}
+    connect_scheduler(policy_slug="grid", name="c1", settings=settings, at=AT, actor=SYSTEM)
+    host = Host(tmp_path, release, str(live_server), computed_site.token("schedulers", "priorities:read"))
+    host.scheduler.jobs = {"1": {"user": "alice", "group": "physics"}}
+    done = host.run()
+    assert done.returncode == 1
+    assert "The orders can't be read: carries is missing or wrong." in done.stderr
+    assert host.scheduler.calls() == [], "no command of the scheduler ran"

@@ -26,9 +26,10 @@ pytestmark = pytest.mark.django_db
 ORDERS = {
     "name": "c1", "policy": "grid", "kind": "slurm", "reach": "agent", "namespace": "a", "partitions": None,
     "subtree": "/", "knob": "sitefactor", "weight": 100_000, "step": 100, "mode": "on", "canary_partition": None,
-    "every_s": 30, "limits": {"snapshot_age_s": 900, "unmapped_percent": 20, "changed_percent": 50, "calls_per_s": 20},
+    "every_s": 30, "limits": {"snapshot_age_s": 900, "unmapped_percent": 20, "changed_percent": 50, "calls_per_s": 20,
+    "updates_per_min": 1000},
     "paused": False, "reset_values": False, "revision": 1, "carries": "priorities", "share_order": None,
-    "resumes": 0,
+    "limit_order": None, "resumes": 0, "follows": False, "lists_priorities": True, "takes_queue_state": True,
 }  # fmt: skip
 
 

@@ -44,6 +44,9 @@ def change(**given: Any) -> Scheduler:
         ({"limits": [3]}, "limits"),
         ({"limits": {"calls_per_s": 3.5}}, "limits.calls_per_s"),
         ({"carries": "shares", "mode": "canary", "canary_partition": "b"}, "mode"),
+        ({"carries": "shares", "kind": "htcondor"}, "carries"),
+        ({"carries": "limits", "kind": "htcondor"}, "carries"),
+        ({"kind": "htcondor", "knob": "nice"}, "knob"),
         ({"subtree": 5}, "subtree"),
         ({"every_s": True}, "every_s"),
         ({"typo": 3}, "typo"),
@@ -75,6 +78,7 @@ def test_a_policy_has_a_limited_number_of_schedulers(connected: Site) -> None:
 
 def test_another_kind_begins_with_its_own_knob(connected: Site) -> None:
     assert connect(kind="gridengine").knob == change(kind="gridengine").knob == "override_tickets"
+    assert change(kind="htcondor").knob == "priority_factor"
     assert change(kind="slurm", knob="nice").knob == "nice"
 
 

@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.test import Client, override_settings
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.contrib.schedulers.pages.presenters import verdict
+from apps.contrib.schedulers.pages.waiting_rows import verdict
 from apps.contrib.schedulers.services import connect_scheduler
 from apps.contrib.schedulers.waiting import find_waiting, list_waiting
 from apps.core.errors import Conflict
@@ -67,6 +67,119 @@ def test_jobs_ahead_are_unheld_jobs_of_the_partition_with_higher_priority(agent:
     found = why(manager)
     assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == (3, 2, 1)
     assert {one["path"]: one["jobs"] for one in found["groups"]} == {"/physics": 2, "/biology": 1}
+
+
+def listed(*rows: tuple[str, str, float]) -> list[dict[str, Any]]:
+    return [{"partition": partition, "qos": qos, "priority": priority} for partition, qos, priority in rows]
+
+
+def test_jobs_ahead_are_counted_in_the_partition_of_the_best_of_several_priorities(
+    connected: Site, agent: Caller, manager: Caller, client: Client
+) -> None:
+    """Each partition has a queue of its own: others count in it by their own priority there, not by their best."""
+    send(
+        agent,
+        job("101", partition="batch,gpu", qos="normal,half", priority=700, site=0, priorities=listed(
+            ("batch", "normal", 700), ("batch", "half", 900), ("gpu", "normal", 300), ("gpu", "half", 500)
+        )),
+        job("102", "bob", partition="batch", priority=950, site=0),
+        job("103", "bob", partition="batch", priority=800, site=0),
+        job("104", "bob", partition="gpu", priority=999, site=0),
+        job("105", "carol", "biology", partition="gpu,batch", priority=990, site=0, priorities=listed(
+            ("gpu", "normal", 990), ("batch", "normal", 100)
+        )),
+        job("106", "bob", partition="gpu", priority=400, site=0),
+    )  # fmt: skip
+    found = why(manager)
+    assert (found["job"]["priority"], found["ahead"], found["competing"], found["counted_in"]) == (900, 1, 4, "batch")
+    assert [tuple(each.values()) for each in found["priorities"]] == [
+        ("batch", "half", 900.0, 1, True),
+        ("batch", "normal", 700.0, 2, False),
+        ("gpu", "half", 500.0, 2, False),
+        ("gpu", "normal", 300.0, 3, False),
+    ]
+    best = "The best of its 4 priorities counts here: batch with QOS half."
+    assert (found["priorities_text"], found["ahead_text"]) == (best, "1 job ahead in batch (0 because of fair share).")
+    assert [each["ahead"] for each in why(manager, "105")["priorities"]] == [1, 3], "in gpu, and in batch"
+    assert [why(manager, number)["ahead"] for number in ("103", "104", "106")] == [2, 0, 3]
+    out = StringIO()
+    call_command("why", "101", stdout=out)
+    assert best in out.getvalue()
+    assert ["batch", "half", "900", "1", "ahead"] in [line.split() for line in out.getvalue().splitlines()]
+    sign_in(client, connected.admin)
+    page = read(client.get("/policy/grid/jobs/why/101/"))
+    assert best in page.one("[data-testid=priorities]").text()
+    assert len(page.texts("[data-testid=priority]")) == 4
+    assert "in batch, by priority" in page.text("main")
+
+
+def test_equal_priorities_count_in_all_partitions(agent: Caller, manager: Caller) -> None:
+    both = listed(("batch", "", 500), ("gpu", "", 500))
+    send(
+        agent,
+        job("101", partition="batch,gpu", priority=500, site=0, priorities=both),
+        job("102", "bob", partition="batch", priority=600, site=0),
+        job("103", "bob", partition="gpu", priority=600, site=0),
+    )
+    found = why(manager)
+    assert (found["ahead"], found["counted_in"]) == (2, "batch,gpu")
+    assert [each["ahead"] for each in found["priorities"]] == [1, 1]
+    assert found["priorities_text"] == "It has 2 priorities, all equal."
+
+
+ONE_FOR_ALL = "It asks for several partitions or QOS, and the scheduler lists one priority for all."
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, ""),
+        (
+            {"partition": "batch,gpu"},
+            ONE_FOR_ALL,
+        ),
+        ({"qos": "a,b"}, ONE_FOR_ALL),
+        ({"qos": "a,b", "state": "held"}, ""),
+    ],
+)
+def test_the_page_names_that_one_priority_stands_for_several_partitions(
+    agent: Caller, manager: Caller, change: dict[str, Any], text: str
+) -> None:
+    """Of an agent or a release of Slurm that names no others."""
+    send(agent, job("101") | change)
+    found = why(manager)
+    assert (found["priorities"], found["priorities_text"]) == ([], text)
+
+
+def test_a_held_job_has_no_place_by_any_of_its_priorities(agent: Caller, manager: Caller) -> None:
+    several = listed(("batch", "a", 900), ("batch", "b", 800))
+    send(agent, job("101", priority=0, priorities=several), job("102", "bob", priority=850, site=0))
+    found = why(manager)
+    assert (found["ahead"], [each["ahead"] for each in found["priorities"]]) == (None, [None, None])
+    assert found["job"]["priority"] == 0
+
+
+@pytest.mark.parametrize(
+    ("several", "where"),
+    [
+        ([], None),
+        ({}, "queue[0].priorities"),
+        (None, None),
+        ("batch", "queue[0].priorities"),
+        ([["batch", "normal", 5]], "queue[0].priorities[0]"),
+        ([{"partition": "batch", "priority": 5}], "queue[0].priorities[0]"),
+        (listed(("batch", "", 5), ("", "", None)), "queue[0].priorities[1].priority"),  # type: ignore[arg-type]
+        (listed(("batch", "", 2**53 + 2)), "queue[0].priorities[0].priority"),
+        (listed(("b" * 129, "", 5)), "queue[0].priorities[0].partition"),
+        (listed(*[("batch", "", 5.0)] * 101), "queue[0].priorities"),
+    ],
+)
+def test_invalid_priorities_are_refused_with_their_place(agent: Caller, several: Any, where: str | None) -> None:
+    answer = agent.post("schedulers/c1/passes", report(queue=[job("101", priorities=several)]))
+    if where is None:
+        assert answer.status_code == 200, answer.content
+    else:
+        assert refused(answer) == (400, "invalid", [where])
 
 
 def test_jobs_of_equal_priority_go_by_their_number_in_slurm_wherever_they_are_listed(
@@ -282,6 +395,38 @@ def test_the_reason_of_the_scheduler_decides_whether_order_matters(
     assert (found["code"], found["key"], found["is_order"]) == (reason, key, is_order)
 
 
+@pytest.mark.parametrize(("others", "is_next"), [((), True), ((60,), False), ((5,), True)])
+def test_only_a_job_with_none_ahead_is_next_in_its_partition(
+    agent: Caller, manager: Caller, others: tuple[int, ...], is_next: bool
+) -> None:
+    """Slurm says Resources of a job that was first when it looked; in the listing others may be ahead."""
+    ahead = [job(str(n + 1), "bob", site=site) for n, site in enumerate(others)]
+    send(agent, job("101", site=10, reason="Resources"), *ahead)
+    found = why(manager)
+    assert (found["ahead"] == 0) == is_next
+    assert ("next in its partition" in found["reason"]["text"]) == is_next
+
+
+@pytest.mark.parametrize("asked", ["149+1", "149 1", "150"])
+def test_a_component_of_a_heterogeneous_job_is_found_as_squeue_prints_it(
+    agent: Caller, manager: Caller, asked: str
+) -> None:
+    send(agent, job("149"), job("150", partition="gpu"), job("151", "bob"))
+    found = manager.get("policies/grid/why", {"job": asked})
+    assert (found.status_code, found.json()["job"]["job"]) == (200, "150")
+
+
+@pytest.mark.parametrize("asked", ["149+2", "149+9", "148+2", "149+", "+1", "149+1+1"])
+def test_another_users_job_is_no_component(agent: Caller, manager: Caller, asked: str) -> None:
+    send(agent, job("149"), job("150", partition="gpu"), job("151", "bob"))
+    assert manager.get("policies/grid/why", {"job": asked}).status_code == 404
+
+
+def test_a_job_that_was_submitted_later_is_no_component(agent: Caller, manager: Caller) -> None:
+    send(agent, job("149"), job("150", submit_at="2026-11-20T11:30:00Z"))
+    assert manager.get("policies/grid/why", {"job": "149+1"}).status_code == 404
+
+
 def test_a_hidden_job_is_answered_like_an_unknown_one(connected: Site, agent: Caller) -> None:
     send(agent, job("101"), job("102", "bob"))
     alice = Caller(token=connected.token("self:read", user=connected.alice))
@@ -411,5 +556,7 @@ def test_the_page_shows_the_parts_and_the_verdict(connected: Site, agent: Caller
     page = read(client.get("/policy/grid/jobs/why/101/"))
     assert page.each("[data-testid=reason]", "data-key") == ["other"]
     assert page.each("[data-testid=verdict]", "data-decides") == ["no"]
-    assert len(page.all("[data-testid=term]")) == 8
+    assert page.each("[data-testid=term]", "data-key") == ["partition", "jobsize", "site"]
+    zero = page.text("[data-testid=zero-terms]")
+    assert zero == "Terms of 0: Age, Association, The scheduler’s own fair share, QOS, Nice value."
     assert client.get("/policy/grid/jobs/why/1/").status_code == 404

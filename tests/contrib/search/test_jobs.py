@@ -174,7 +174,7 @@ def test_no_number_scans_the_records(site: Site, monkeypatch: pytest.MonkeyPatch
             Record(source_id=record.source_id, account_id=record.account_id, job_class_id=record.job_class_id,
                    job=f"{1_000 + n}", job_number=1_000 + n, key_hash=n, state="pending", submit_at=AT)
             for record in Record.objects.all()[:1]
-            for n in range(20_000)
+            for n in range(5_000)
         ]
     )  # fmt: skip
     plans = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from apps.contrib.search.name_index import Match, NameIndex, fold, match_of
+from apps.core.strings import Strings
 
 NAMES = ["climate", "storm-climate", "acclimate", "Clim", "c-l-i-m", "ocean", "Åsa Ek", "straße", "sea_ice", "ice"]
 
@@ -67,3 +69,14 @@ def test_the_best_results_equal_a_full_sort(seed: int) -> None:
 def _plain(name: str, query: str) -> Match | None:
     match = match_of(name, query)
     return None if match == Match.LETTERS else match
+
+
+def test_an_index_of_many_names_is_built_without_an_object_for_each() -> None:
+    names = Strings.of(f"user-{number}" for number in range(200_000))
+    tracemalloc.start()
+    try:
+        index = NameIndex(names, np.arange(len(names)))
+        assert tracemalloc.get_traced_memory()[1] < 9 * len(names.utf8)
+    finally:
+        tracemalloc.stop()
+    assert index.find("user-199999", most=5) == [(199_999, Match.BEGINS)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from apps.engine.cases import solve
 from apps.engine.errors import BadCase
+from tests.engine import flux_walks
 from tests.engine.algorithms.share_trees import is_close, share_cases
 from tests.examples import examples
 from tests.oracles import slurm_fair_tree as oracles_fair_tree
+
+
+@pytest.fixture(autouse=True, scope="module")
+def both_walks() -> Iterator[None]:
+    with flux_walks.both():
+        yield
 
 
 def test_ranks_and_factors_equal_upstream(golden_dir: Path) -> None:
@@ -135,6 +142,13 @@ def test_chains_of_tied_banks_are_merged_and_cousins_tie() -> None:
     usage = {f"/{name}/x{name}": 5 for name in "bcd"} | {f"/{name}/deep{name}/low{name}": 15 for name in "bcd"}
     found = ranks(case_of(banks, usage))
     assert found == {"xb": 1, "xc": 1, "xd": 1, "lowb": 4, "lowc": 4, "lowd": 4}
+
+
+def test_doubles_decide_without_a_tie_of_banks_and_exact_numbers_with_one() -> None:
+    with flux_walks.both() as did_decide:
+        ranks(case_of([bank("a", 1, user("ann")), bank("b", 1, user("bob"))], {"/a/ann": 1, "/b/bob": 5}))
+        ranks(case_of([bank("a", 1, user("ann")), bank("b", 1, user("bob"))], {"/a/ann": 5, "/b/bob": 5}))
+    assert did_decide == [True, False]
 
 
 def test_merged_children_keep_their_weight_among_siblings() -> None:

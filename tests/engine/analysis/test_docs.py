@@ -1,4 +1,4 @@
-"""docs/analysis.md prints what the engine computes: its tables are made again and compared."""
+"""docs/appendices/analysis.md prints what the engine computes: its tables are made again and compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from apps.engine import operators
 from apps.engine.analysis import density, job_size, properties
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/analysis.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/appendices/analysis.md"
 SEVEN = tuple(job_size.PUBLISHED)
 
 

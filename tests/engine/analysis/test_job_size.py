@@ -100,6 +100,16 @@ def test_only_the_typical_reading_is_within_one_bit_of_the_paper(figure: dict[st
         assert sum(same) == equal
 
 
+def test_cells_have_the_published_bits_beside_those_of_the_reading(figure: dict[str, Any]) -> None:
+    cells, columns = job_size.cells(job_size.TYPICAL), ("balance", "over", "under", "overall")
+    table = by_region(job_size.bits_table(OPERATORS, job_size.TYPICAL))
+    assert [(cell.operator, cell.column, cell.published, cell.bits) for cell in cells] == [
+        (name, column, figure["paper"][name][at], table[name][at])
+        for name in SEVEN
+        for at, column in enumerate(columns)
+    ]
+
+
 def test_states_that_cannot_exist_count_in_one_reading_alone() -> None:
     """At a target of 0.1 `combined` gives 0.55 at most, so no entry under target has a priority from 0.6 on there."""
     combined, region = operators.get_operator("combined"), job_size.REGIONS["under"]
@@ -223,31 +233,6 @@ def test_entries_without_any_effect_differ_from_those_that_the_operator_flattens
     found = bits.bits_now(result, operators.get_operator(name), 1e-3)
     assert sum(level.n_fixed for level in found.levels) == 2
     assert sum(level.n_unseen - level.n_fixed for level in found.levels) == n_too_fine
-
-
-def test_planned_bits_grow_with_the_pool_and_shrink_with_the_job() -> None:
-    tree, apply = office(1).tree, operators.get_operator("sigmoid")
-    reading = job_size.TYPICAL
-    few = bits.bits_planned(tree, apply, pool_usage=1e5, job_usage=2000, reading=reading)
-    many = bits.bits_planned(tree, apply, pool_usage=1e7, job_usage=2000, reading=reading)
-    big = bits.bits_planned(tree, apply, pool_usage=1e7, job_usage=200_000, reading=reading)
-    assert few.bits < many.bits
-    assert big.bits == few.bits  # only their ratio counts
-    assert all(level.n_unseen == 0 for level in many.levels)
-    deeper = [level.bits for level in many.levels]
-    assert deeper[-1] < deeper[0]  # the same job is a larger part of a smaller group
-
-
-def test_planned_bits_of_one_group_equal_the_table() -> None:
-    tree, _ = FairshareTree.from_columns([-1] + [0] * 2, [1, 1, 1])
-    for apply in OPERATORS:
-        planned = bits.bits_planned(
-            tree, apply, pool_usage=job_size.POOL_H, job_usage=job_size.JOB_H, reading=job_size.TYPICAL
-        )
-        expected = job_size.bits_for_job(
-            apply, region=job_size.REGIONS["balance"], reading=job_size.TYPICAL, targets=(0.5,)
-        )
-        assert planned.bits == expected
 
 
 @examples(60)

@@ -15,6 +15,7 @@ from apps.engine.algorithms import PriorityResult, compute
 from apps.engine.analysis.job_size import smallest_jobs
 from apps.engine.analysis.tree_resolution import changed_pairs, collisions, collisions_at, least_resolution, safe_bits
 from apps.engine.tree import FairshareTree
+from tests.each_case import each_case
 from tests.engine.analysis.test_job_size import office
 from tests.examples import examples
 from tests.oracles import analysis as oracles_analysis
@@ -80,8 +81,8 @@ def test_zero_shares_last_reserves_the_lowest_component() -> None:
     assert (found.n_misplaced, found.n_lost) == (0, 0)
 
 
-@pytest.mark.parametrize("resolution", [8, 100, 10_000])
-@pytest.mark.parametrize("name", ["absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined"])
+@each_case("resolution", [8, 100, 10_000])
+@each_case("name", ["absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined"])
 @pytest.mark.paper("Z4")
 def test_the_smallest_visible_job_changes_the_component(name: str, resolution: int) -> None:
     result = office(4, resolution=resolution, operator=name)

@@ -23,6 +23,7 @@ from apps.engine.explain import (
     steady_rate,
 )
 from apps.engine.tree import FairshareTree
+from tests.each_case import each_case
 from tests.engine.explain.test_recovery import history
 from tests.examples import examples
 
@@ -93,8 +94,8 @@ def test_a_pace_that_never_reaches_the_target_agrees_with_the_engine() -> None:
     assert _simulated_h(past, as_of_s, window, UsageRate(0.0, 0.0), 24 * 30) is None  # no job runs: nothing changes
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=lambda window: window.aging + str(window.length_s))
-@pytest.mark.parametrize(("share", "rate"), [(0.0, 0.2), (0.2, 0.05), (0.9, 0.1), (0.0, 0.0)])
+@each_case("window", WINDOWS, ids=lambda window: window.aging + str(window.length_s))
+@each_case(("share", "rate"), [(0.0, 0.2), (0.2, 0.05), (0.9, 0.1), (0.0, 0.0)])
 def test_a_course_reaches_the_target_in_the_same_hour_as_an_hourly_simulation(
     window: Window, share: float, rate: float
 ) -> None:
@@ -133,3 +134,41 @@ def test_without_decay_a_course_is_linear() -> None:
 def test_a_pace_above_that_of_its_group_is_refused() -> None:
     with pytest.raises(BadParameter):
         UsageRate(2.0, 1.0)
+
+
+NOTHING = History(np.array([]), np.array([]), np.array([]))
+
+
+@each_case("window", WINDOWS, ids=lambda window: window.aging + str(window.length_s))
+def test_a_course_without_a_past_has_only_the_new_usage(window: Window) -> None:
+    course = course_in_window(NOTHING, window, as_of_s=7200.0, hours=30)
+    assert course.own_usage.tolist() == course.group_usage.tolist() == [0.0] * len(course.hours)
+    for hours, steady_s in zip(course.hours.tolist(), course.steady_s.tolist(), strict=True):
+        starts_s = 7200.0 + HOUR_S * np.arange(int(hours))
+        weighted = float(bucket_weights(starts_s, 7200.0 + hours * HOUR_S, window).sum())
+        assert steady_s == pytest.approx(HOUR_S * weighted, rel=1e-9)
+    assert catch_up(course, 0.4, UsageRate(0.0, 0.0)).outcome == "on_target"
+
+
+def test_the_part_of_the_group_is_0_where_it_has_no_usage() -> None:
+    course = course_in_window(NOTHING, Window(), as_of_s=7200.0, hours=2)
+    assert course.part(UsageRate(0.5, 2.0)).tolist() == [0.0, 0.25, 0.25]
+    assert course.part(UsageRate(0.0, 0.0)).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_course_has_every_hour_of_two_weeks_and_every_sixth_hour_after_them() -> None:
+    """The last hour is one of them; with fixed instants every hour is computed anew, so that each sixth must do."""
+    hours = fading_course(Balance(60.0, 100.0, 0.5), Window(), hours=350).hours.tolist()
+    assert hours == [*range(337), 342, 348, 350]
+    assert fading_course(Balance(60.0, 100.0, 0.5), Window(), hours=3).hours.tolist() == [0, 1, 2, 3]
+    assert course_in_window(NOTHING, Window(aging="pbs"), as_of_s=0.0, hours=20).hours.tolist() == [0, 6, 12, 18, 20]
+
+
+def test_a_course_ends_two_hours_after_its_window() -> None:
+    """Usage of the hour that runs is in the window that long."""
+    ended = course_in_window(NOTHING, Window(length_s=5 * HOUR_S), as_of_s=0.0, hours=20)
+    assert (ended.is_whole, ended.hours[-1]) == (True, 7.0)
+    whole = course_in_window(NOTHING, Window(length_s=5 * HOUR_S), as_of_s=0.0, hours=7)
+    assert (whole.is_whole, whole.hours[-1]) == (True, 7.0)
+    cut = course_in_window(NOTHING, Window(length_s=5 * HOUR_S), as_of_s=0.0, hours=6)
+    assert (cut.is_whole, cut.hours[-1]) == (False, 6.0)

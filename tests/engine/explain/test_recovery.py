@@ -19,6 +19,7 @@ from apps.engine.explain import (
     recovery_range,
     usual_rates,
 )
+from tests.each_case import each_case
 from tests.examples import examples
 from tests.oracles import analysis as oracles_analysis
 
@@ -145,7 +146,7 @@ def test_a_finite_window_alone_brings_an_entry_back() -> None:
     assert greedy.outcome == "not_at_this_pace"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("window", "group_rate", "share", "outcome"),
     [
         (Window(), 0.0, 0.0, "never_if_nobody_runs"),
@@ -244,3 +245,17 @@ def test_other_windows_have_no_closed_form(window: Window) -> None:
     assert not has_closed_form(window)
     with pytest.raises(BadParameter, match="closed form"):
         half_life_s_of(window)
+
+
+def test_a_horizon_of_an_hour_is_the_shortest() -> None:
+    past = History(np.array([0.0]), np.array([60.0]), np.array([100.0]))
+
+    def outcome(horizon_s: float) -> str:
+        return recovery_in_window(
+            past, target=0.4, as_of_s=3600.0, window=Window(), group_rate=1.0, share=0.0, horizon_s=horizon_s
+        ).outcome
+
+    assert outcome(3600.0) == "recovers"
+    with pytest.raises(BadParameter) as refused:
+        outcome(3599.0)
+    assert (refused.value.place, refused.value.message) == ("horizon_s", "an hour or more is allowed")

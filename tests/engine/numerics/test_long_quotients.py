@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine import fast
-from apps.engine.arrays import FloatArray
+from apps.engine.arrays import FEWEST_FOR_MACHINE_CODE, FloatArray
 from apps.engine.numerics import long_kernels, long_quotients
 from tests.examples import examples
 from tests.material import missing
@@ -89,3 +89,29 @@ def test_the_compiled_version_agrees_on_random_numbers(triples: list[tuple[float
     plain = long_quotients.level_fairshare(s, u, p)
     assert exponent.tolist() == plain.exponent.tolist()
     assert mantissa.tolist() == plain.mantissa.tolist()
+
+
+@examples(150)
+@given(st.lists(st.tuples(st.integers(1, 2**64 - 1), st.integers(-200, 200)), min_size=1, max_size=20))
+def test_long_doubles_are_taken_over_bit_by_bit(numbers: list[tuple[int, int]]) -> None:
+    """Up to 64 bits are kept; platforms whose long doubles have fewer keep those."""
+    values = np.ldexp(np.array([n for n, _ in numbers], dtype=np.longdouble), [at for _, at in numbers])
+    taken_over = long_quotients.LongNumbers.from_floats(values)
+    for value, exponent, mantissa in zip(
+        values, taken_over.exponent.tolist(), taken_over.mantissa.tolist(), strict=True
+    ):
+        assert mantissa >= 2**63
+        assert Fraction(mantissa) * Fraction(2) ** exponent == Fraction(*value.as_integer_ratio())
+
+
+def test_long_doubles_divide_as_exact_numbers_beside_machine_code() -> None:
+    """Long doubles aren't given to machine code, however many there are: it would cut their last bits off."""
+    n = FEWEST_FOR_MACHINE_CODE
+    used = np.arange(1, n + 1, dtype=np.longdouble) + np.longdouble(2) ** -52
+    parent = np.full(n, 3, dtype=np.longdouble) * n
+    quotients = long_quotients.level_fairshare(np.ones(n), used, parent)
+    for at in (0, 1, n // 2, n - 1):
+        exact_used = to_bits(Fraction(*used[at].as_integer_ratio()) / (3 * n), 64)
+        assert Fraction(int(quotients.mantissa[at])) * Fraction(2) ** int(quotients.exponent[at]) == to_bits(
+            1 / exact_used, 64
+        )

@@ -13,6 +13,7 @@ from apps.engine.algorithms import compute
 from apps.engine.cases import solve
 from apps.engine.numerics import walk_order
 from apps.engine.tree import FairshareTree
+from tests.each_case import each_case
 from tests.material import missing
 from tests.oracles import slurm_fair_tree as oracles_fair_tree
 
@@ -103,7 +104,7 @@ def test_machine_code_changes_no_bit_of_a_large_tree(settings: dict[str, str]) -
     assert (compiled.columns["level_fs"].values == plain.columns["level_fs"].values).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_case("seed", range(20))
 def test_positions_in_depth_are_those_of_a_walk_by_hand(seed: int) -> None:
     draw = random.Random(seed)
     n = draw.randint(1, 40)

@@ -16,6 +16,7 @@ from apps.federation.documents.wire import Head, PolicyLimits, read_policy, writ
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import read_dates, read_members
 from apps.policies.tree.working_tree import columns_of
+from tests.each_case import each_case
 from tests.instants import AT
 
 HEAD = Head("vo-a.example", "lattice", 2, "ab" * 32, AT, AT + timedelta(days=7), ("project.example",))
@@ -78,7 +79,7 @@ def changed(place: str, value: object) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("place", "value", "where"),
     [
         ("format", "fairshare-policy/2", "format"),

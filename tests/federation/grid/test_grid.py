@@ -16,6 +16,7 @@ from apps.core.errors import NotFound
 from apps.federation.grid.totals import Grid, list_grid_entries, load_grid
 from apps.federation.models import HeldHour, Subscription
 from apps.policies.models import Policy
+from apps.policies.services import change_settings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Fallback, Snapshot
 from apps.priorities.serving import store
@@ -77,6 +78,19 @@ def test_delivered_usage_of_each_site_equals_its_buckets(world: Site, as_eva: Ac
     assert [value / 3600 for value in whole] == [2 * (10 + 3), 11 + 6, 12 + 9], "zoe and the old hours aren't in it"
     assert found.own.part_of(1) == pytest.approx(17 / 64)
     assert sum(found.own.part_of(n) or 0 for n in range(3)) == pytest.approx(1)
+
+
+def test_delivered_usage_begins_with_the_last_reset(world: Site, as_eva: Actor) -> None:
+    weekly = {"window": {"reset": "weekly", "reset_zone": "UTC"}}
+    change_settings(policy_slug="grid", settings=weekly, reason="By the week.", at=AS_OF, actor=COMMAND)
+    world.policy.refresh_from_db()
+    world.recompute(AS_OF)
+    store.poll()
+    whole = grid_of(as_eva)
+    assert whole.since == datetime(2026, 11, 15, tzinfo=AS_OF.tzinfo), "a Sunday"
+    assert sum(whole.own.core_s or ()) == sum(
+        core_s for (user, _), core_s in by_hand(whole.since, AS_OF).items() if user in ("ada", "cleo")
+    )
 
 
 @pytest.mark.paper("4.64")
@@ -238,6 +252,6 @@ def test_a_group_needs_five_active_people_at_every_site(world: Site) -> None:
 
 
 def test_the_number_of_rows_is_limited(world: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.federation.grid.totals.MOST_ROWS", 2)
+    monkeypatch.setattr("apps.federation.grid.totals.MOST_GRID_ROWS", 2)
     found = grid_of(as_eva, levels=3)
     assert ([row.entry.path for row in found.rows], found.n_more) == (["/vo", "/vo/p1"], 4)

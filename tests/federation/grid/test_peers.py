@@ -30,7 +30,7 @@ def looked(of: Mount | Subscription, took_s: float, at: datetime = AT, outcome: 
 
 
 def took(actor: Actor = COMMAND) -> dict[str, float | None]:
-    return {f"{peer.direction}:{peer.id}": peer.took_s for peer in list_peers(at=AT, actor=actor)}
+    return {f"{peer.direction}:{peer.id}": peer.duration_s for peer in list_peers(at=AT, actor=actor)}
 
 
 def another(policy: Policy, n: int) -> Subscription:
@@ -80,7 +80,7 @@ def test_the_number_of_queries_is_independent_of_peers_and_fetches(
             looked(row, seconds)
     with CaptureQueriesContext(connection) as many:
         found = [peer for peer in list_peers(at=AT, actor=COMMAND) if peer.direction is Direction.USAGE]
-    assert [peer.took_s for peer in found[:3]] == [0.0, 1.0, 2.0]
+    assert [peer.duration_s for peer in found[:3]] == [0.0, 1.0, 2.0]
     assert [str(peer.condition) for peer in found] == ["held", "held", "held", "new"]
     assert len(many) == len(few)
 

@@ -113,7 +113,7 @@ def test_the_largest_differences_are_listed_first_with_both_numbers(both: Site, 
 
 def test_the_list_is_bounded_and_counts_the_rest(both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
-    monkeypatch.setattr(without_sources, "MOST_LISTED", 1)
+    monkeypatch.setattr(without_sources, "MOST_LISTED_DIFFERENCES", 1)
     short = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
     assert short.rows == whole.rows[:1]
     assert short.n_more == len(whole.rows) - 1
@@ -141,7 +141,7 @@ def test_the_result_is_computed_once_per_snapshot(both: Site, as_eva: Actor) -> 
 def test_a_computation_that_takes_too_long_is_refused(
     both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(without_sources, "MOST_BUCKETS", 2)
+    monkeypatch.setattr(without_sources, "MOST_GRID_BUCKETS", 2)
     forget_process()
     with pytest.raises(TooLarge, match=r"\b2\b"):
         compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)

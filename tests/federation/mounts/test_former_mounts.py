@@ -14,7 +14,7 @@ import pytest
 from django.conf import LazySettings
 from django.db import transaction
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts.services import unmount

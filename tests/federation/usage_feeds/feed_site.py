@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.core.signing import open_document
 from apps.federation.documents.site_keys import load_keys
@@ -23,7 +23,7 @@ from apps.mapping.services import set_rules
 from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.usage.buckets import AMOUNTS
+from apps.usage.bucket_deltas import AMOUNTS
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

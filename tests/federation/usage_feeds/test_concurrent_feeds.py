@@ -81,7 +81,7 @@ def finished(readers: list[Reader]) -> dict[tuple[int, int, State | None], set[b
 
 
 def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_build, "MOST_ROWS", 4)  # several documents a state
+    monkeypatch.setattr(feed_build, "MOST_FEED_ROWS", 4)  # several documents a state
     is_over, patient = threading.Event(), Reader(teller.feed)
 
     def build() -> None:

@@ -103,7 +103,7 @@ def test_a_failed_build_is_tried_again_after_some_minutes(teller: Teller) -> Non
 @pytest.mark.django_db
 def test_a_feed_of_much_usage_is_built_by_a_run(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that nobody waits for it; a feed that is changed meanwhile is served as it was built."""
-    monkeypatch.setattr(feed_build, "_MOST_AT_ONCE", 3)
+    monkeypatch.setattr(feed_build, "_MOST_BUCKETS_WAITED_FOR", 3)
     made = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=5, at=AT, actor=COMMAND)
     assert made.built_at is None
     assert build_due() == [f"feed:{made.pk}"]
@@ -191,7 +191,7 @@ def test_feeds_of_the_state_before_keep_numbers_marks_and_readers(
     transactional_db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.FAIRSHARE_ISSUER = "site-a.example"
-    monkeypatch.setattr(feed_build, "MOST_ROWS", 3)
+    monkeypatch.setattr(feed_build, "MOST_FEED_ROWS", 3)
     teller = make_teller()
     teller.map(**PLACES)
     teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0)

@@ -267,7 +267,7 @@ def test_a_future_hour_is_sent_once_it_has_begun(teller: Teller, reader: Reader)
 
 @pytest.fixture
 def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_build, "MOST_ROWS", 3)
+    monkeypatch.setattr(feed_build, "MOST_FEED_ROWS", 3)
 
 
 @pytest.mark.usefixtures("small_documents")
@@ -288,12 +288,12 @@ def test_many_rows_are_split_into_several_documents(teller: Teller) -> None:
 
 def test_documents_with_many_entries_have_fewer_rows(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that they never name more entries than a document may; what can't be published at all says so."""
-    monkeypatch.setattr(feed_build, "_MOST_NAMED", 2)
+    monkeypatch.setattr(feed_build, "_MOST_NAMING_ROWS", 2)
     reader = Reader(teller.feed)
     assert reader.follow() == teller.expected()
     assert len(reader.documents) > 2
     assert all(len(document.entries) <= 2 for document in reader.documents)
-    monkeypatch.setattr(feed_documents, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(feed_documents, "MOST_DOCUMENT_ENTRIES", 0)
     with refused(TooLarge, naming="vo-a"):
         built_and_read(teller.feed, since=0, at=AT)
 
@@ -374,7 +374,7 @@ def test_a_number_beyond_the_newest_is_rejected(teller: Teller, reader: Reader) 
 def test_each_number_has_one_nonce_even_within_one_change(
     teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_build, "MOST_ROWS", 1)
+    monkeypatch.setattr(feed_build, "MOST_FEED_ROWS", 1)
     everything(teller)
     other = Reader(teller.feed)
     assert other.follow() == reader.follow() == teller.expected()

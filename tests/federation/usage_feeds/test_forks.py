@@ -38,7 +38,7 @@ def site(restored_feed: Teller, settings: LazySettings, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_build, "MOST_ROWS", 1)
+    monkeypatch.setattr(feed_build, "MOST_FEED_ROWS", 1)
 
 
 def do(deed: Any, follower: Follower, **given: Any) -> None:

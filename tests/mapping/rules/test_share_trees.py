@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.mapping.name_rules import default_rules
 from apps.mapping.rules.account_places import AccountPlaces
 from apps.mapping.rules.problems import problems_of

@@ -13,6 +13,7 @@ from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
+from apps.pages.algorithm import presenters
 from apps.pages.algorithm.comparison import compare_algorithms
 from apps.policies.models import Policy, Revision
 from apps.policies.publishing.direct import publish_operations
@@ -23,8 +24,8 @@ from tests.pages.grid import SLUG, Grid, make_grid
 from tests.pages.page import read, text_of
 from tests.sign_in import sign_in
 
-ALGORITHM = reverse("dashboard:algorithm", kwargs={"policy": SLUG})
-COMPARE = reverse("dashboard:compare", kwargs={"policy": SLUG})
+ALGORITHM = reverse("pages:algorithm", kwargs={"policy": SLUG})
+EFFECT = reverse("pages:algorithm-effect", kwargs={"policy": SLUG})
 
 
 @pytest.fixture
@@ -116,21 +117,6 @@ def test_a_preview_shows_its_own_parameters(admin: Client) -> None:
     assert read(send(admin, algorithm="flux", step="preview")).all('[data-testid="parameter"]') == []
 
 
-def test_a_preview_draws_and_words_its_own_operator(admin: Client) -> None:
-    shown = read(send(admin, algorithm="aequus", operator="combined", resolution="50", k="0", step="preview"))
-    assert shown.one("#fig-operator .fig-say").text().startswith("At a target of 20.0\xa0%, combined gives")
-    source = shown.one("#fig-operator").attributes["data-src"] or ""
-    assert source.endswith("?operator=combined&k=0.0")
-    drawn = admin.get(source, headers={"Accept": "application/json"}).json()
-    assert drawn["sentence"] == shown.one("#fig-operator .fig-say").text()
-    for wrong in ("operator=cosine", "operator=combined&k=2", "operator=combined&k=x"):
-        assert (
-            admin.get(f"{source.partition('?')[0]}?{wrong}", headers={"Accept": "application/json"}).status_code == 422
-        )
-    active = read(admin.get(ALGORITHM))
-    assert "combined" not in active.one("#fig-operator .fig-say").text()
-
-
 def test_publishing_needs_a_preview_and_a_reason(admin: Client) -> None:
     assert send(admin, algorithm="gridwide", step="publish").status_code == 200
     shown = send(admin, algorithm="gridwide", step="preview")
@@ -149,7 +135,6 @@ def test_an_algorithm_without_inherited_shares_names_the_inheriting_entry(admin:
     assert "/atlas/bob" in shown.text('[data-testid="misfit"]')
     assert not shown.has('[name="step"]')
     assert "/atlas/bob" in read(publish(admin, algorithm="flux", base_revision=3), 422).text('[data-testid="misfit"]')
-    assert "/atlas/bob" in read(admin.get(f"{COMPARE}?with=active&with=flux")).text('[data-testid="misfit"]')
 
 
 def test_concurrent_decisions_are_reported(admin: Client) -> None:
@@ -169,39 +154,6 @@ def test_a_user_who_is_not_administrator_reads_but_cannot_change(grid: Grid, cli
     assert active()["algorithm"]["name"] == "aequus"
 
 
-def test_algorithms_are_compared_with_the_largest_rank_change_first(admin: Client, grid: Grid) -> None:
-    change_shares(
-        policy_slug=SLUG, entry_uid=grid.uid("/biomed/carol"), shares=30, reason="x", at=clock.now(), actor=COMMAND
-    )
-    answer = admin.get(f"{COMPARE}?with=active&with=slurm-classic&with=aequus:absolute")
-    found = answer.context["found"]
-    spreads = [leaf.spread for leaf in found.leaves]
-    assert read(answer).has("table.side-by-side")
-    assert not read(answer).has('[data-testid="nothing-to-compare"]')
-    assert [side.algorithm["name"] for side in found.sides] == ["aequus", "slurm-classic", "aequus"]
-    assert spreads == sorted(spreads, reverse=True)
-    assert spreads[0] > 0
-    first = found.leaves[0]
-    assert first.ranks[1].moved == first.ranks[0].rank - first.ranks[1].rank
-    by_rank = admin.get(f"{COMPARE}?with=active&with=slurm-classic&sort=rank").context["found"]
-    ranks = [leaf.ranks[0].rank for leaf in by_rank.leaves]
-    assert ranks == sorted(ranks)
-    assert Revision.objects.filter(policy__slug=SLUG).count() == 3
-
-
-def test_a_comparison_shows_only_visible_leaves(grid: Grid, client: Client) -> None:
-    Policy.objects.filter(slug=SLUG).update(visibility="path")
-    sign_in(client, grid.alice)
-    found = client.get(COMPARE).context["found"]
-    assert [leaf.path for leaf in found.leaves] == ["/atlas/alice"]
-
-
-@pytest.mark.parametrize("query", ["with=nothing", "with=aequus:upside-down", "with=flux:relative"])
-def test_an_address_without_an_algorithm_is_refused_with_a_message(admin: Client, query: str) -> None:
-    refusal = admin.get(f"{COMPARE}?{query}").context["refusal"]
-    assert (refusal.status, [field.where.partition(".")[0] for field in refusal.fields]) == (422, ["algorithm"])
-
-
 def test_an_unknown_algorithm_is_not_found(admin: Client) -> None:
     shown = admin.get(ALGORITHM, {"algorithm": "nothing"})
     for answer in (shown, *(send(admin, algorithm="nothing", step=step) for step in ("preview", "publish"))):
@@ -212,9 +164,9 @@ def test_an_unknown_algorithm_is_not_found(admin: Client) -> None:
 def test_without_usage_the_comparison_is_empty_with_a_message(db: None, client: Client) -> None:
     grid = make_grid(clock.now(), with_usage=False)
     sign_in(client, grid.admin)
-    shown = read(client.get(COMPARE))
+    shown = read(client.get(ALGORITHM))
     assert shown.has('[data-testid="nothing-to-compare"]')
-    assert not shown.has("table.side-by-side")
+    assert not shown.items("tried")
     assert publish(client, algorithm="flux").status_code == 303
 
 
@@ -233,7 +185,7 @@ def test_the_page_says_that_a_whole_group_waits_only_if_levels_decide(
 def test_the_page_of_an_entry_names_the_usage_its_children_are_compared_by(admin: Client, grid: Grid) -> None:
     atlas = grid.uid("/atlas")
     page = f"/policy/{SLUG}/n/{atlas}/atlas/"
-    assert read(admin.get(page)).item("scope").attributes["data-value"] == "local"
+    assert not read(admin.get(page)).has('[data-testid="scope"]'), "by local usage, as everything is"
     scope = {"op": "set_scope", "entry": str(atlas), "scope": "global", "sources": ["cluster"]}
     publish_operations(policy_slug=SLUG, operations=[scope], reason="x", at=clock.now(), actor=COMMAND)
     shown = read(admin.get(page)).item("scope")
@@ -304,9 +256,9 @@ def test_the_form_describes_each_operator_and_the_effect_of_the_resolution(admin
     names = shown.each('input[type="radio"][name="operator"]', "value")
     assert names == [operator.name for operator in all_operators()]
     assert shown.each('input[type="radio"][checked]', "value") == ["relative"]
-    assert all(text_of(node) for node in shown.all(".operators-pick small"))
-    check = check_tree(policy_slug=SLUG, tried=TriedVector(), actor=COMMAND)
-    assert check.sentence in shown.text('[data-testid="resolution-check"]')
+    assert all(node.attributes["title"] for node in shown.all(".operators-pick label"))
+    assert len(shown.all(".operators-pick polyline")) == len(names)
+    assert not shown.has('[data-testid="resolution-check"]'), "rounding changes no rank"
     previewed = read(send(admin, algorithm="aequus", operator="absolute", resolution="2", step="preview"))
     coarse = check_tree(policy_slug=SLUG, tried=TriedVector("absolute", 2), actor=COMMAND)
     assert coarse.n_misplaced > 0
@@ -327,30 +279,6 @@ def test_a_power_outside_the_list_can_be_typed(admin: Client) -> None:
     assert (field.attributes["id"], field.attributes["value"]) == ("id_operator", "cosine")
 
 
-def test_compare_takes_a_resolution_and_k_for_each_column(admin: Client) -> None:
-    query = "?with=aequus:relative&resolution=&k=&with=aequus:relative&resolution=2&k=&with=aequus:combined&k=0,25"
-    answer = admin.get(COMPARE + query)
-    shown = read(answer)
-    sides = answer.context["found"].sides
-    assert [side.algorithm["resolution"] for side in sides] == [10_000, 2, 10_000]
-    assert sides[2].algorithm["k"] == 0.25
-    assert (sides[1].n_by_operator, sides[1].n_by_rounding) == (0, sides[1].n_moved)
-    assert sides[1].n_moved > 0
-    assert len(shown.all('[data-testid="moves"]')) == 2
-    assert shown.each('input[name="resolution"]', "value") == ["", "2", "", ""]
-    assert shown.each('input[name="k"]', "value") == ["", "", "0,25", ""]
-    own = admin.get(f"{COMPARE}?with=active&with=active&resolution=&resolution=3").context["found"].sides
-    assert [side.algorithm["resolution"] for side in own] == [10_000, 3]
-    assert admin.get(f"{COMPARE}?with=aequus:relative&resolution=1").status_code == 422
-    assert admin.get(f"{COMPARE}?with=aequus:combined&k=two").status_code == 422
-
-
-def test_compare_asks_for_resolution_and_k_only_where_they_apply(admin: Client) -> None:
-    page = read(admin.get(f"{COMPARE}?with=aequus:combined&with=flux&with=aequus:relative"))
-    assert page.each('input[name="resolution"]', "type") == ["", "hidden", "", "hidden"]
-    assert page.each('input[name="k"]', "type") == ["", "hidden", "hidden", "hidden"]
-
-
 @pytest.mark.paper("A8")
 def test_a_coarse_resolution_moves_leaves_by_rounding_alone(grid: Grid) -> None:
     fine, coarse, other = (
@@ -364,8 +292,69 @@ def test_a_coarse_resolution_moves_leaves_by_rounding_alone(grid: Grid) -> None:
 
 
 def test_rank_changes_by_operator_and_by_rounding_are_counted_separately(admin: Client) -> None:
-    keys = ("aequus:sigmoid-2", "aequus:slurm", "aequus:relative-7", "aequus:absolute")
-    for key in keys:
-        found = admin.get(f"{COMPARE}?with=aequus:relative&with={key}").context["found"].sides[1]
-        assert (found.n_by_operator == 0) is (key != "aequus:absolute"), key
-        assert found.n_moved <= found.n_by_operator + found.n_by_rounding
+    for operator in ("sigmoid-2", "slurm", "relative-7", "absolute"):
+        effect = admin.get(f"{ALGORITHM}?algorithm=aequus&operator={operator}").context["effect"].sides[1]
+        assert (effect.n_by_operator == 0) is (operator != "absolute"), operator
+        assert effect.n_moved <= effect.n_by_operator + effect.n_by_rounding
+
+
+def test_who_would_move_is_the_comparison_with_the_typed_settings_largest_first(admin: Client, grid: Grid) -> None:
+    change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/biomed/carol"), shares=30, reason="x", at=clock.now(), actor=COMMAND
+    )
+    htmx, n_moved = {"HX-Request": "true"}, 0
+    tried: tuple[dict[str, Any], ...] = (
+        {"name": "slurm-classic"},
+        {"name": "aequus", "operator": "absolute", "resolution": 3},
+    )
+    for settings in tried:
+        wanted = compare_algorithms(policy_slug=SLUG, algorithms=[{}, settings], actor=COMMAND)
+        typed = {"algorithm": settings["name"], **{key: value for key, value in settings.items() if key != "name"}}
+        shown = read(admin.get(EFFECT, typed, headers=htmx))
+        assert shown.item("moved").attributes["data-value"] == str(wanted.n_moved)
+        ranks = [(leaf.name, leaf.ranks[1].moved or 0) for leaf in wanted.leaves if leaf.spread]
+        assert shown.texts("table.movers tbody a") == [name for name, _moved in ranks]
+        moves = [abs(moved) for _name, moved in ranks]
+        assert moves == sorted(moves, reverse=True)
+        n_moved += len(moves)
+    assert n_moved
+    assert admin.get(EFFECT, {"algorithm": "flux"})["Location"] == ALGORITHM, "without htmx it is the page"
+    assert admin.get(EFFECT, {"algorithm": "nothing"}, headers=htmx).status_code == 404
+    wrong = read(admin.get(EFFECT, {"algorithm": "aequus", "operator": "relative", "resolution": "1"}, headers=htmx))
+    assert not wrong.has('[name="step"]')
+
+
+def test_each_other_choice_says_how_many_it_would_move(admin: Client, grid: Grid) -> None:
+    shown = read(admin.get(ALGORITHM))
+    choices = presenters.other_choices(active()["algorithm"])
+    assert len(choices) == len(all_algorithms()) + len(all_operators()) - 2, "all but the policy's own"
+    links = [str(each.attributes["href"]) for each in shown.all('[data-testid="tried"] a')]
+    assert links == [f"?{presenters.choice_query(choice)}" for choice in choices]
+    for choice, row in zip(choices, shown.items("tried"), strict=True):
+        wanted = compare_algorithms(policy_slug=SLUG, algorithms=[{}, choice], actor=COMMAND).sides[1]
+        assert text_of(row).split()[-1] == str(wanted.n_moved), choice
+    Policy.objects.filter(slug=SLUG).update(visibility="path")
+    sign_in(admin, grid.alice)
+    few = read(admin.get(ALGORITHM)).items("tried")
+    assert {text_of(row).split()[-1] for row in few} <= {"0", "1"}, "of visible users alone"
+    assert admin.get(f"{ALGORITHM}?algorithm=slurm-classic").context["effect"].n_leaves == 1
+
+
+def test_large_trees_are_tried_one_choice_at_a_time(admin: Client, grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.pages.algorithm.comparison.MOST_COUNTED_ENTRIES", len(grid.tree) - 1)
+    assert {text_of(row).split()[-1] for row in read(admin.get(ALGORITHM)).items("tried")} == {"–"}
+
+
+def test_addresses_of_former_pages_lead_here(admin: Client) -> None:
+    compare = reverse("pages:compare", kwargs={"policy": SLUG})
+    for query, url in (
+        ("", ALGORITHM),
+        ("?with=active&with=slurm-fair-tree&with=flux", f"{ALGORITHM}?algorithm=slurm-fair-tree"),
+        ("?with=aequus:absolute&resolution=4", f"{ALGORITHM}?algorithm=aequus&operator=absolute"),
+    ):
+        answer = admin.get(compare + query)
+        assert (answer.status_code, answer["Location"]) == (301, url)
+    assert admin.get(f"{compare}?with=nothing", follow=True).status_code == 404
+    gone = admin.get(f"{ALGORITHM}figures/operator.csv")
+    assert gone.status_code == 410
+    assert ALGORITHM in gone.content.decode()

@@ -22,7 +22,7 @@ from apps.policies.services import change_settings
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.priorities.serving import store
-from apps.web.decay_phrases import decay_phrase
+from apps.web.texts.decay_phrases import decay_phrase
 from tests.examples import first
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import read, text_of
@@ -56,6 +56,8 @@ def active_window() -> dict[str, Any]:
         ({"aging": "lsf", "hist_hours": 0}, []),
         ({"aging": "pbs"}, ["PBS", "0.5", "1 d"]),
         ({"aging": "flux"}, ["Flux", "7 d", "4"]),
+        ({"aging": "none", "reset": "quarterly"}, ["reset each quarter"]),
+        ({"reset": "weekly"}, ["7 d", "reset each Sunday"]),
     ],
 )
 def test_every_decay_function_has_a_phrase_with_its_unit(window: dict[str, Any], found: list[str]) -> None:
@@ -73,6 +75,19 @@ def test_the_heading_names_the_decay_if_there_is_one(admin: Client, window: dict
     assert bool(phrase) == ("half_life_s" in window)
     assert heading.count(",") == bool(phrase)
     assert phrase in heading
+
+
+def test_usage_is_reset_at_the_chosen_dates(admin: Client) -> None:
+    page = read(admin.get(PAGE))
+    assert text_of(page.one("#id_reset option[selected]")) == "Never"
+    typed = {"aging": "exponential", "half_life_s": "7 d", "length_s": "90 d", "reset": "monthly", "reason": "Months."}
+    typed["base_revision"] = str(page.one("[name=base_revision]").attributes["value"])
+    previewed = read(admin.post(PAGE, {**typed, "step": "preview"}))
+    stated = previewed.one("[name=previewed]").attributes["value"]
+    admin.post(PAGE, {**typed, "step": "publish", "previewed": stated})
+    assert (active_window()["reset"], active_window()["reset_zone"]) == ("monthly", "UTC")
+    assert "reset each month" in read(admin.get(PAGE)).text("#verdict")
+    assert text_of(read(admin.get(PAGE)).one("#id_reset option[selected]")) == "Each month"
 
 
 def test_every_decay_function_can_be_previewed_without_a_change(admin: Client) -> None:

@@ -6,12 +6,14 @@ import pytest
 from django.http import QueryDict
 
 from apps.core.errors import Invalid
+from apps.core.periods import PERIODS_DAYS
 from apps.engine.decay import weights
 from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.web.figures import Figure
-from apps.web.figures.curves import DAY_S, HORIZONS_DAYS, DecayOptions, decay_figure, policy_decay_figure, read_decay
+from apps.web.figures.curves import DAY_S, DecayOptions, decay_figure, policy_decay_figure, read_decay
+from tests.each_case import each_case
 from tests.web.figures.schema import check_schema
 
 AS_OF_S = 1_767_225_600.0
@@ -28,8 +30,8 @@ def test_the_figure_is_valid_for_plotly(query: str) -> None:
     check_schema(figure_for(query))
 
 
-@pytest.mark.parametrize("own", DECAY_FUNCTIONS)
-@pytest.mark.parametrize("length_s", [None, 20 * DAY_S])
+@each_case("own", DECAY_FUNCTIONS)
+@each_case("length_s", [None, 20 * DAY_S])
 def test_every_function_is_compared_with_every_other(own: str, length_s: int | None) -> None:
     if own == "linear" and length_s is None:
         length_s = 30 * DAY_S
@@ -66,7 +68,7 @@ def test_compared_decay_functions_have_other_colours_than_that_of_the_policy() -
     assert len(chips) == len(DECAY_FUNCTIONS)
 
 
-@pytest.mark.parametrize("days", HORIZONS_DAYS)
+@pytest.mark.parametrize("days", PERIODS_DAYS)
 def test_the_table_has_full_hours_and_the_end(days: int) -> None:
     ages = [float(row[0]) for row in figure_for(f"age={days}").table.rows]
     assert all(abs(age * 24 - round(age * 24)) < 1e-9 for age in ages)

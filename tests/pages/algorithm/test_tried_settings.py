@@ -16,7 +16,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.priorities.serving import store
 from apps.priorities.tried_settings import TriedVector, check_tree
-from apps.web.operator_choices import list_operator_choices
+from apps.web.texts.operator_choices import list_operator_choices
 from tests.instants import AT
 from tests.oracles import analysis as oracles_analysis
 from tests.pages.grid import SLUG, Grid

@@ -22,11 +22,11 @@ def test_a_job_has_its_calculation(computed: Site) -> None:
     (job,) = answer.json()["results"]
     assert (job["user"], job["path"], job["site"], job["state"]) == ("alice", "/physics/alice", "s1", "finished")
     assert (
-        job["charged"] == sum(line["weighed"] for line in job["resources"]) * job["class_factor"] * job["site_factor"]
+        job["charged"] == sum(line["weighted"] for line in job["resources"]) * job["class_factor"] * job["site_factor"]
     )
     assert job["charged"] == pytest.approx(sum(hour["charged"] for hour in job["hours"])) == 6 * 3600
     assert job["historical"] == pytest.approx(sum(hour["charged"] * hour["weight"] for hour in job["hours"]))
-    assert job["counts_local"] == job["counts_global"] == job["historical"]
+    assert job["usage_local"] == job["usage_global"] == job["historical"]
     assert all(hour["at"].endswith(":00:00Z") for hour in job["hours"])
 
 

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
 
+from apps.accounts.account_keys import AccountKey
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account
+from apps.mapping.attachments import attach_account
+from apps.priorities.charges import list_charges
+from apps.priorities.selectors.rows import open_view
+from apps.series.own_days import load_own_days
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.web.charge_listing import CHARGES, hours
+from apps.web.listings.charge_listing import CHARGES, hours
+from apps.web.svg.day_bars import HEIGHT
 from tests.instants import AT
 from tests.pages.grid import Grid
 from tests.pages.page import read
 from tests.sign_in import sign_in
 
 LIST = "/policy/grid/charges/"
+UTC_ZONE = ZoneInfo("UTC")
 pytestmark = pytest.mark.django_db
 
 
@@ -43,6 +54,55 @@ def test_my_priority_links_to_my_jobs_and_each_to_its_calculation(alice_client: 
     for part in ("#what", "#fade", "#where", '[data-testid="no-class-rule"]'):
         assert one.has(part)
     assert "7,200" in one.text("main")
+
+
+def test_what_own_jobs_used_is_drawn_by_day_and_is_the_sum_of_their_charges(alice_client: Client, grid: Grid) -> None:
+    actor = Actor(user=grid.alice, via="page")
+    view = open_view(policy_slug="grid", actor=actor)
+    own = load_own_days(view, actor=actor, zone=UTC_ZONE)
+    assert own is not None
+    charges = list_charges(policy_slug="grid", actor=actor)
+    assert own.total == pytest.approx(sum(job.charge.charged for job in charges.jobs))
+    assert own.used[0] > 0
+    assert own.days[-1] == view.now.date()
+    bars = read(alice_client.get(LIST)).all("[data-testid=own-use] rect")
+    heights = [float(bar.attributes["height"] or 0) for bar in bars]
+    most = max(own.used)
+    assert [height > 0 for height in heights] == [amount > 0 for amount in own.used]
+    assert [height == HEIGHT for height in heights] == [amount == most for amount in own.used]
+    assert not read(alice_client.get(f"{LIST}?job=1")).has("[data-testid=own-use]")
+    nobody = Actor(user=grid.admin, via="page")
+    assert load_own_days(open_view(policy_slug="grid", actor=nobody), actor=nobody, zone=UTC_ZONE) is None
+
+
+def test_usage_of_an_entry_that_others_share_is_not_ones_own(alice_client: Client, grid: Grid) -> None:
+    bob = Account.objects.get(user_name="bob")
+    attach_account(
+        policy_slug="grid",
+        entry_uid=grid.uid("/atlas/alice"),
+        account=AccountKey(*(getattr(bob, name) for name in AccountKey._fields)),
+        reason="One login.",
+        at=AT,
+        actor=Actor(user=grid.admin, via="page"),
+    )
+    grid.recompute()
+    assert not read(alice_client.get(LIST)).has("[data-testid=own-use]")
+    Account.objects.filter(pk=bob.pk).update(person=grid.alice)
+    assert read(alice_client.get(LIST)).has("[data-testid=own-use]"), "both are hers"
+
+
+def test_a_day_that_begins_now_is_not_among_those_of_own_usage(grid: Grid) -> None:
+    midnight = AT.replace(hour=0, minute=0)
+    actor = Actor(user=grid.alice, via="page")
+    view = open_view(policy_slug="grid", actor=actor)
+    before, after = (
+        load_own_days(replace(view, now=at), actor=actor, zone=UTC_ZONE)
+        for at in (midnight, midnight + timedelta(microseconds=1))
+    )
+    assert before is not None
+    assert after is not None
+    assert len(before.days) == len(before.used)
+    assert [*before.days, midnight.date()] == after.days
 
 
 def test_jobs_of_others_are_not_found(alice_client: Client, grid: Grid) -> None:

@@ -88,7 +88,7 @@ def test_the_verdict_names_diverging_and_waiting_entries_with_dates(eva: Client)
     answer = eva.get(f"{PAGE}?days=90&more=numbers")
     page, found = read(answer), {each.key: each.values for each in answer.context["shown"].verdict}
     assert list(found) == ["at_target_or_idle", "moves_away", "starved"]
-    assert found["at_target_or_idle"] == {"n": 1, "of": 3, "on": LAST}
+    assert found["at_target_or_idle"] == {"n": 1, "of": 3, "on": LAST, "n_on": 0, "n_idle": 1}
     assert found["moves_away"]["name"] == "atlas"
     assert found["starved"] == {"name": "biomed", "n": 4, "since": date(2026, 11, 16)}
     assert page.values("data-key", "[data-testid=convergence-verdict]") == list(found)
@@ -100,12 +100,12 @@ def test_the_verdict_names_diverging_and_waiting_entries_with_dates(eva: Client)
 def test_heading_line_end_table_and_csv_use_the_newest_snapshot(eva: Client, grid: Grid) -> None:
     page = read(eva.get(f"{ALL}&more=numbers"))
     panels = panels_of(eva)
-    rows = {row["entry"]: row for row in read_csv(eva, f"{PAGE}days.csv") if row["as_of"]}
+    rows = {row["name"]: row for row in read_csv(eva, f"{PAGE}days.csv") if row["as_of"]}
     listed = {text_of(row.css_first("th a")): row for row in page.all("#members tbody tr")}
     assert set(panels) == set(rows) == set(listed) == {"atlas", "biomed", "cms"}
     for name, panel in panels.items():
         row = rows[name]
-        figure = eva.get(f"{PAGE}figures/over-time?entry={row['uid']}").json()
+        figure = eva.get(f"{PAGE}figures/over-time?entry={row['entry']}").json()
         line = next(one for one in figure["data"] if one.get("name") == name)
         share = f"{line['y'][-1]:.1f} %"
         used = panel["heading"]["used"].replace("\N{NO-BREAK SPACE}", " ")
@@ -125,6 +125,26 @@ def test_heading_line_end_table_and_csv_use_the_newest_snapshot(eva: Client, gri
     first = next(row for row in own.texts(".fig-table tbody tr") if row.startswith("20 Nov"))
     assert panels["atlas"]["heading"]["used"].split("\N{NO-BREAK SPACE}")[0] in first
     assert not read(eva.get(f"{PAGE}?view=raw")).has("[data-testid=newest]"), "a day has no value before it is over"
+
+
+def test_the_balance_at_each_stop_is_that_of_the_numbers_beside_it(eva: Client) -> None:
+    """Not that of today: a past day that was on target says so, whatever today is."""
+    words: set[str] = set()
+    for name, panel in panels_of(eva, "days=90").items():
+        stops = zip(panel["used"], panel["target"], panel["balances"], strict=True)
+        for used, target, (shape, amount, word) in stops:
+            words.add(shape)
+            if shape == "nodata":
+                assert "–" in (used, target), name
+                continue
+            actual, goal = (float(re.sub(r"[^\d.]", "", text)) for text in (used, target))
+            if shape in ("over", "under"):
+                assert float(amount) == pytest.approx(abs(actual - goal), abs=0.051), (name, used, target)
+                assert (actual > goal) == (shape == "over"), name
+                assert word == shape
+            else:
+                assert not amount, name
+    assert {"over", "under", "idle"} <= words
 
 
 def test_the_heading_counts_what_the_overview_counts(eva: Client) -> None:
@@ -191,6 +211,9 @@ def test_a_lead_begins_with_the_children_of_the_group(grid: Grid, series: HandMa
     assert "atlas" in own.text("h1")
     assert text_of(own.one("#level option[selected]")).startswith("atlas")
     assert "SweGrid" in read(client.get(f"{ALL}&level={grid.uid('/')}")).text("h1")
+    to_root = own.one("[data-above]").attributes["href"]
+    assert "SweGrid" in read(client.get(f"{PAGE}{to_root}")).text("h1"), "not the own level again"
+    assert own.all("#level option")[0].attributes["value"] == str(grid.uid("/")), "nor by choosing it"
 
 
 def test_a_manager_begins_at_the_top(eva: Client, grid: Grid) -> None:
@@ -314,25 +337,27 @@ def test_tiles_load_in_fragments_of_twenty_four(db: None, client: Client, monkey
     assert len(names) == len(set(names)) == 42, "every member once"
 
 
-def test_the_children_of_a_group_are_pictures_of_one_scale_on_its_home(eva: Client, grid: Grid) -> None:
+def test_the_children_of_a_group_are_on_a_small_fair_line_on_its_home(eva: Client, grid: Grid) -> None:
     card = Page(text(eva, f"{PAGE}_latest?level={grid.uid('/')}", headers={"HX-Request": "true"}))
-    tiles = Page(text(eva, ALL))
-    assert sorted(card.texts(".tile h3 a")) == sorted(tiles.texts(".tile h3 a"))
-    assert card.texts(".tile h3 a")[0] in ("atlas", "biomed"), "off target first"
-    assert len(card.all(".tile-plot svg.course")) == 3
-    shown = {text_of(tile.css_first("h3 a")): text_of(tile.css_first(".vals")) for tile in card.all(".tile")}
-    assert shown == {text_of(tile.css_first("h3 a")): text_of(tile.css_first(".vals")) for tile in tiles.all(".tile")}
-    assert not card.has("button, [data-panels], .more-tiles")
-    for address in card.each(".tile h3 a", "href"):
+    whole = Page(text(eva, PAGE))
+    groups = ".fair-groups > .fair-group"
+    assert card.each(groups, "data-name") == whole.each(groups, "data-name")
+    assert card.each(f"{groups} > a", "aria-label") == whole.each(f"{groups} > a", "aria-label"), "the same numbers"
+    assert not card.has(".fig-table, [popovertarget]")
+    for address in card.each(f"{groups} > a", "href"):
         assert eva.get(address).status_code == 200, address
-    assert "scale 0 to" in card.text("header p")
+    (source,) = card.each("[data-figure=fair-line]", "data-src")
+    assert "small=1" in source
+    tall, low = (eva.get(address).json()["rooms"][0]["height"] for address in (source.replace("small=1", ""), source))
+    assert tall > low
+    assert "small" not in str([one["links"] for one in eva.get(source).json()["groups"]])
 
 
 def test_a_group_without_days_says_what_will_come(grid: Grid, client: Client) -> None:
     sign_in(client, grid.admin)
     card = Page(text(client, f"{PAGE}_latest?level={grid.uid('/atlas')}", headers={"HX-Request": "true"}))
     assert card.has('[data-testid="no-latest"]')
-    assert not card.has(".tile")
+    assert not card.has(".fair")
 
 
 def test_a_wrong_slug_redirects_to_the_right_one(eva: Client, grid: Grid) -> None:
@@ -373,7 +398,7 @@ def test_the_csv_holds_every_day_of_every_member(eva: Client) -> None:
     rows = read_csv(eva, f"{PAGE}days.csv?days=7")
     assert len([row for row in rows if not row["as_of"]]) == 3 * 7
     assert len([row for row in rows if row["as_of"]]) == 3
-    last = {row["entry"]: row for row in rows if row["day"] == "2026-11-19"}
+    last = {row["name"]: row for row in rows if row["day"] == "2026-11-19"}
     assert float(last["atlas"]["actual"]) + float(last["biomed"]["actual"]) == pytest.approx(1)
     assert last["biomed"]["state"] == "starved"
     assert last["cms"]["state"] == "no_demand"
@@ -559,7 +584,7 @@ def test_the_page_shows_the_series_built_from_records(grid: Grid, client: Client
     """On 19 November atlas used 400 of the 920 cores that ran, and nothing else ever did."""
     work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=NOW).pk)
     sign_in(client, grid.admin)
-    rows = {row["entry"]: row for row in read_csv(client, f"{PAGE}days.csv?days=7&view=raw")}
+    rows = {row["name"]: row for row in read_csv(client, f"{PAGE}days.csv?days=7&view=raw")}
     assert float(rows["atlas"]["actual"]) == pytest.approx(400 / 920, abs=1e-9)
     assert float(rows["biomed"]["actual"]) == pytest.approx(520 / 920, abs=1e-9)
     assert rows["cms"]["state"] == "no_demand"
@@ -576,18 +601,21 @@ def test_the_tree_has_a_trend_for_each_entry_with_days(eva: Client) -> None:
     assert '<svg class="spark' not in text(eva, f"/policy/{SLUG}/?at=2")
 
 
-def test_twelve_or_more_entries_have_a_heat_map(
+def test_every_entry_has_a_row_of_cells_below_the_course(
     long_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * DAYS, "/biomed/helper0001": [1.0] * DAYS}), monkeypatch)
     sign_in(client, long_grid.admin)
-    path = f"{PAGE}?level={long_grid.uid('/biomed')}&view=raw"
-    closed = read(client.get(path))
-    assert closed.each("[data-more]", "data-more") == ["heat", "stack", "numbers"]
-    assert not closed.has("#fig-heat")
-    assert len(read(client.get(f"{path}&more=heat")).all("#fig-heat tbody tr")) == 32
-    fragment = client.get(f"{PAGE}_more?level={long_grid.uid('/biomed')}&more=stack", headers={"HX-Request": "true"})
-    assert read(fragment).has("#fig-stack .fig-plot")
+    page = read(client.get(f"{PAGE}?level={long_grid.uid('/biomed')}&view=raw"))
+    assert len(page.all("#fig-heat tbody tr")) == 32
+    assert len(page.all(".heat-names .wide")) == len(page.all(".heat-now text")) == 32
+    cells = [str(path.attributes["d"]).count("M") for path in page.all(".heat-cells path")]
+    assert sum(cells) == 32 * 30, "one for each entry and day"
+    assert page.each("[data-more]", "data-more") == ["numbers"]
+    fragment = client.get(f"{PAGE}_more?level={long_grid.uid('/biomed')}&more=numbers", headers={"HX-Request": "true"})
+    assert read(fragment).has("#members")
+    alone = read(client.get(f"{PAGE}?level={long_grid.uid('/biomed/carol')}&view=raw"))
+    assert not alone.has("#fig-heat")
 
 
 def test_only_sums_are_shown_before_any_day_is_built(grid: Grid, client: Client) -> None:

@@ -6,7 +6,7 @@ import pytest
 from django.forms import ValidationError
 
 from apps.pages.entry.forms import SharesForm
-from apps.web.share_input import read_shares, read_typed_shares
+from apps.web.changes.share_input import read_shares, read_typed_shares
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,9 @@ def test_a_frozen_unreachable_mount_shows_both_conditions(mount: Mount, admin: C
     assert (headline.attributes["data-key"], "1" in text_of(headline)) == ("needs_a_look", True)
     Mount.objects.update(stale_action="freeze")
     assert next_step() == ["stale", "meanwhile.freeze"]
+
+
+def test_sizes_of_answers_are_below_a_thousand_of_their_unit() -> None:
+    sizes = {0: "0 B", 999: "999 B", 1_234: "1 kB", 212_000: "212 kB", 999_499: "999 kB", 999_600: "1.0 MB"}
+    sizes |= {48_230_000: "48.2 MB", 999_600_000: "1.0 GB"}
+    assert {n: presenters.size(n).replace("\u00a0", " ") for n in sizes} == sizes

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.pages.federation.figures import MOST_NODES, Flows, flow_figure
+from apps.pages.federation.figures import MOST_FLOW_NODES, Flows, flow_figure
 from apps.web.figures import Figure
 from tests.examples import examples
 from tests.web.figures.schema import colored
@@ -30,7 +30,7 @@ def test_bands_add_up_to_delivered_usage(data: st.DataObject, n_sites: int, n_en
     flow = figure.extra["flow"]
     assert sum(link["amount"] for link in flow["links"]) == pytest.approx(flows.total, abs=0.1)
     for end, bars in (("source", flow["sources"]), ("target", flow["targets"])):
-        assert len(bars) <= MOST_NODES
+        assert len(bars) <= MOST_FLOW_NODES
         for at, bar in enumerate(bars):
             links = [link["amount"] for link in flow["links"] if link[end] == at]
             assert sum(links) == pytest.approx(bar["amount"], abs=0.01), "a bar is as high as its bands"

@@ -102,7 +102,7 @@ def test_the_figure_has_the_amounts_of_the_table(world: Site, client: Client) ->
     figure = client.get(f"/federation/grid/figures/flow{query}").json()
     grid = list(csv.DictReader(StringIO(client.get(f"/federation/grid/grid.csv{query}").getvalue().decode())))
     drawn = list(csv.DictReader(StringIO(client.get(f"/federation/grid/figures/flow.csv{query}").getvalue().decode())))
-    wanted = {row["entry"].rpartition("/")[2]: float(row["delivered_core_h"]) for row in grid[1:]}
+    wanted = {row["path"].rpartition("/")[2]: float(row["delivered_core_h"]) for row in grid[1:]}
     assert {row["entry"]: float(row["core_h all"]) for row in drawn} == pytest.approx(wanted)
     assert sum(link["amount"] for link in figure["flow"]["links"]) == pytest.approx(sum(wanted.values()), abs=0.01)
     assert client.get(f"/federation/grid/figures/flow{query}", headers={"If-None-Match": "x"}).status_code == 200
@@ -111,7 +111,7 @@ def test_the_figure_has_the_amounts_of_the_table(world: Site, client: Client) ->
 def test_the_csv_has_the_same_numbers_unrounded(world: Site, client: Client) -> None:
     answer = client.get("/federation/grid/grid.csv?policy=grid&entry=/vo&levels=2")
     rows = list(csv.DictReader(StringIO(answer.getvalue().decode())))
-    assert [row["entry"] for row in rows] == ["/vo", "/vo/p1", "/vo/p1/ada", "/vo/p1/ben", "/vo/p2", "/vo/p2/cleo"]
+    assert [row["path"] for row in rows] == ["/vo", "/vo/p1", "/vo/p1/ada", "/vo/p1/ben", "/vo/p2", "/vo/p2/cleo"]
     ada = rows[2]
     amounts = [float(ada[f"core_h {site}"]) for site in ("this site", "east.example", "west.example")]
     assert amounts == [20, 11, 12]

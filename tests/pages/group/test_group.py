@@ -230,7 +230,7 @@ def test_membership_changes_of_a_lead_need_a_decision_and_those_of_a_manager_do_
     grid: Grid, lead: Client, manager: Client
 ) -> None:
     answer = lead.post(page(grid), typed(grid, step="publish", reason="A student.", names="ada, grace"), follow=True)
-    assert note_of(answer, "warning")
+    assert note_of(answer, "warn")
     assert head() == 2
     assert ChangeSet.objects.latest("pk").state == "proposed"
     assert active(grid, "/atlas").uid
@@ -420,7 +420,7 @@ def test_member_names_are_escaped(grid: Grid, client: Client) -> None:
 
 
 @pytest.mark.parametrize(("path", "has_groups"), [("/atlas", False), ("/", True)])
-def test_groups_below_a_group_are_not_called_members(grid: Grid, manager: Client, path: str, has_groups: bool) -> None:
+def test_a_list_with_groups_is_not_called_users(grid: Grid, manager: Client, path: str, has_groups: bool) -> None:
     answer = manager.get(page(grid, path))
     assert answer.context["has_groups"] is has_groups
-    assert read(answer).text("#members-title") == ("Children" if has_groups else "Members")
+    assert read(answer).text("#members-title") == ("Groups and users" if has_groups else "Users")

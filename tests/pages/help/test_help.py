@@ -12,9 +12,10 @@ from django.urls import reverse
 
 from apps.core.errors import NotFound
 from apps.pages.help.documents import DOCS, Document, contents, read_document
-from apps.web.guides import MOVED, Guide, address_of, guide_address, guide_of, guides, rest_of
+from apps.web.links.guides import MOVED, Guide, address_of, guide_address, guide_of, guides, rest_of
 from docsite.scopes import routes
 from fairshare_web.urls import PAGES
+from tests.each_case import each_case
 from tests.pages.grid import Grid
 from tests.pages.page import Page, read
 from tests.sign_in import sign_in
@@ -32,7 +33,7 @@ NO_PAGES = {
         "sessions-end",
         "theme",
     ),
-    *("my-figure", "claim-account", "withdraw-claim", "operators-figure", "algorithm-operator", "decay-figure"),
+    *("my-figure", "claim-account", "withdraw-claim", "decay-figure"),
     *("policy-download", "member-detach", "member-claim", "terminal", "coverage", "source-pause", "source-resume"),
     *("source-collect", "data-quality-changed", "import-rejected-csv", "import-cancel", "import-confirm"),
     *(
@@ -43,7 +44,7 @@ NO_PAGES = {
         "audit-lines",
         "audit-table",
     ),
-    *("allocations-csv", "allocations-figure", "charges-table", "convergence-days", "convergence-figure"),
+    *("allocations-board-csv", "allocations-csv", "charges-table", "convergence-days", "convergence-figure"),
     *("entry-convergence-figure", "entry-convergence-days", "live", "tree-figure"),
     *("federation-mount-act", "federation-grid-flow", "federation-grid-csv", "federation-subscription-act", "keys"),
     *(
@@ -59,7 +60,7 @@ NO_PAGES = {
     *("signed-in", "overview-decide", "draft-shares"),
     *("policy-csv", "setup-here", "source-figure", "tree-csv"),
 }
-NAMES = sorted(path.stem for path in DOCS.glob("*.md"))
+NAMES = sorted(path.stem for path in DOCS.rglob("*.md"))
 
 
 def page_routes() -> Iterator[str]:
@@ -71,12 +72,12 @@ def page_routes() -> Iterator[str]:
 
 def test_every_page_has_a_guide() -> None:
     missing = {name for name in page_routes() if guide_of(name) is None} - NO_PAGES
-    assert missing == set(), "name it in apps/web/guides.py, or in the guides of its plug-in"
+    assert missing == set(), "name it in apps/web/links/guides.py, or in the guides of its plug-in"
     known = {name for guide in guides() for name in guide.routes.split()}
     assert known - set(page_routes()) == set(), "routes that are gone"
 
 
-@pytest.mark.parametrize("guide", guides(), ids=lambda guide: guide.pages)
+@each_case("guide", guides(), ids=lambda guide: guide.pages)
 def test_a_guide_and_its_routes_exist(guide: Guide) -> None:
     served = {f"{method} {path}" for path, method, _scopes in routes()}
     for _text, place in guide.reads:
@@ -86,7 +87,7 @@ def test_a_guide_and_its_routes_exist(guide: Guide) -> None:
     assert set(guide.rest) <= served
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_links_and_pictures_of_a_document_resolve(name: str) -> None:
     document = read_document(name)
     page = Page(f"<html><body>{document.html}</body></html>")
@@ -130,7 +131,7 @@ def test_each_moved_document_is_gone_and_its_successor_exists() -> None:
 @pytest.mark.django_db
 def test_a_bookmark_of_a_moved_document_leads_to_its_successor_with_a_sentence(grid: Grid) -> None:
     client = sign_in(Client(), grid.alice)
-    answer = client.get("/help/operate/", follow=True)
+    answer = client.get("/help/deploy/", follow=True)
     assert answer.redirect_chain == [("/help/install/", 302)]
     assert "This page has its subject now." in answer.content.decode()
 
@@ -138,7 +139,7 @@ def test_a_bookmark_of_a_moved_document_leads_to_its_successor_with_a_sentence(g
 @pytest.mark.django_db
 def test_a_page_links_to_its_guide_and_the_guide_to_rest(grid: Grid) -> None:
     client = sign_in(Client(), grid.alice)
-    page = read(client.get(reverse("dashboard:my-priority")))
+    page = read(client.get(reverse("pages:my-priority")))
     assert page.one("#help").attributes["href"] == guide_address("my-priority") == "/help/user/#how-to-read-it"
     guide = read(client.get("/help/user/"))
     assert guide.item("guide").attributes["data-key"] == "user"

@@ -77,7 +77,7 @@ def hidden(text: str) -> dict[str, list[str]]:
     """The hidden fields of the form with which something is saved."""
     form = text[text.index('name="step" value="save"') :]
     found: dict[str, list[str]] = {}
-    for name, value in re.findall(r'<input type="hidden" name="([\w-]+)" value="([^"]*)"', form):
+    for name, value in re.findall(r'<input type="hidden" name="([\w-]+)"\s+value="([^"]*)"', form):
         found.setdefault(name, []).append(value)
     return {**found, "step": ["save"]}
 

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.mapping.changes import Plan

@@ -13,7 +13,7 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.path import WalkStep
 from apps.explain.rank_position import RankPosition
 from apps.priorities.sentences import build_message
-from apps.web.account_explanation import build_account_explanation
+from apps.web.texts.account_explanation import build_account_explanation
 
 
 def _step(name: str, parent: str, target: float, actual: float, state: str, **more: object) -> WalkStep:

@@ -13,6 +13,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.core import clock
 from apps.pages.overview import cards
 from apps.policies.models import ChangeSet, Policy
+from apps.policies.publishing.revert import revisions_reverted
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.share_requests import RequestTerms, request_shares
 from apps.policies.services import make_change_set, publish_change_set
@@ -22,7 +23,7 @@ from apps.runs.services import work_run_now
 from apps.series.runs import enqueue_series_build
 from apps.usage.models import Source
 from tests.grants import make_grant
-from tests.pages.grid import SLUG, TRICKY, Grid, send_mixed_days
+from tests.pages.grid import SLUG, TRICKY, Grid, send_mixed_days, send_mixed_hours
 from tests.pages.page import Page, read, text_of
 from tests.sign_in import sign_in
 
@@ -244,6 +245,55 @@ def test_chosen_requests_are_granted_together(grid: Grid, asked: list[ChangeSet]
     assert not home(client).has('#attention [name="request"]')
 
 
+def test_one_granted_request_leads_to_who_moves_and_is_undone_at_once(grid: Grid, asked: list[ChangeSet]) -> None:
+    client = sign_in(Client(), grid.admin)
+    decide(client, asked[:1], "grant")
+    shown = home(client)
+    assert shown.has(f"#problem .note.success a[href='/changes/{asked[0].pk}/']")
+    assert shown.has("#problem .note.success input[name=number]")
+
+
+def test_requests_granted_together_lead_to_who_moves_and_are_undone_together(
+    grid: Grid, asked: list[ChangeSet]
+) -> None:
+    client = sign_in(Client(), grid.admin)
+    policy = Policy.objects.get(slug=SLUG)
+    before, first = load_tree(policy), policy.head_number + 1
+    decide(client, asked, "grant")
+    shown = home(client)
+    note = "#problem .note.success"
+    assert shown.has(f"{note}[class~='published-{first + 1}'] a[href='/changes/{asked[1].pk}/']")
+    numbers = shown.each(f"{note} input[name=number]", "value")
+    assert numbers == [str(first), str(first + 1)]
+    (undo,) = shown.each(f"{note} form", "action")
+    answer = client.post(undo, {"number": numbers}, headers={"referer": f"http://testserver/?policy={SLUG}"})
+    assert (answer.status_code, answer["Location"]) == (303, f"http://testserver/?policy={SLUG}")
+    policy.refresh_from_db()
+    assert policy.head_number == first + 3
+    assert load_tree(policy).shares.tolist() == before.shares.tolist()
+    undone = revisions_reverted(policy, [first, first + 1])
+    assert undone == {first: first + 3, first + 1: first + 2}, "the newest first, each by one of its own"
+
+
+def test_requests_granted_together_stay_if_one_of_them_was_changed_since(grid: Grid, asked: list[ChangeSet]) -> None:
+    client = sign_in(Client(), grid.admin)
+    decide(client, asked, "grant")
+    numbers = home(client).each("#problem .note.success input[name=number]", "value")
+    publish(grid, {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 80})
+    answer = client.post(f"/policy/{SLUG}/undo", {"number": numbers})
+    assert (answer.status_code, answer["Location"]) == (303, f"/policy/{SLUG}/history/")
+    tree = load_tree(Policy.objects.get(slug=SLUG))
+    shares = [float(tree.shares[tree.index_of_path(path) or 0]) for path in ("/atlas", "/biomed")]
+    assert shares == [80.0, 45.0], "neither is undone"
+    assert read(client.get(answer["Location"])).has("#problem .note.warn")
+    assert not ChangeSet.objects.filter(origin="revert").exists(), "no draft is left"
+
+
+@pytest.mark.parametrize("numbers", [[], ["x"], ["2", "x"], ["999999"], ["999998", "999999"]])
+def test_undoing_what_is_no_revision_is_refused(grid: Grid, numbers: list[str]) -> None:
+    assert sign_in(Client(), grid.admin).post(f"/policy/{SLUG}/undo", {"number": numbers}).status_code == 404
+
+
 def test_either_all_chosen_requests_are_answered_or_none(grid: Grid, asked: list[ChangeSet]) -> None:
     client = sign_in(Client(), grid.admin)
     asked[1].version += 1
@@ -278,7 +328,7 @@ def test_those_who_may_not_decide_are_refused(grid: Grid, asked: list[ChangeSet]
     assert decide(lead(grid, "/cms"), asked, "grant").status_code == 404
 
 
-def test_the_home_of_a_group_ends_with_its_children_day_by_day_and_that_of_the_policy_with_its_deviation(
+def test_the_home_of_a_group_ends_with_its_fair_line_and_that_of_the_policy_with_its_deviation(
     grid: Grid,
 ) -> None:
     send_mixed_days(grid)
@@ -287,8 +337,7 @@ def test_the_home_of_a_group_ends_with_its_children_day_by_day_and_that_of_the_p
     (address,) = home(client).each(".home-trend", "hx-get")
     assert address == f"/policy/{SLUG}/convergence/_latest?level={grid.uid('/atlas')}"
     card = read(client.get(address, headers=HTMX))
-    assert sorted(card.texts(".tile h3 a")) == ["alice", "bob"]
-    assert card.has(".tile-plot svg.course")
+    assert sorted(card.each(".fair-group", "data-name")) == ["alice", "bob"]
     assert read(client.get("/", {"level": str(grid.uid("/"))})).each(".home-trend", "hx-get") == [
         f"/_deviation?policy={SLUG}"
     ]
@@ -299,3 +348,12 @@ def test_the_home_of_a_group_counts_its_own_entries_and_users(grid: Grid) -> Non
     page = home(lead(grid, "/atlas"))
     assert page.text('[data-testid="counts"]') == "2 entries · 2 users"
     assert "visible entries" not in page.text("main")
+
+
+@pytest.mark.parametrize(("role", "is_drawn"), [("manager", True), ("viewer", False)])
+def test_the_first_hours_are_drawn_for_those_who_see_more_than_sums(grid: Grid, role: str, is_drawn: bool) -> None:
+    """Two sums an hour apart may differ by one person's usage."""
+    send_mixed_hours(grid)
+    work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=clock.now()).pk)
+    card = read(lead(grid, "/", role=role).get(f"/_deviation?policy={SLUG}", headers=HTMX))
+    assert card.has(".fig-state") != is_drawn

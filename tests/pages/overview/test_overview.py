@@ -22,13 +22,14 @@ from apps.policies.services import change_shares, make_change_set, propose_chang
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
+from apps.series.models import SeriesDay
 from apps.series.runs import enqueue_series_build
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 from tests.grants import make_grant
-from tests.pages.grid import SLUG, Grid, make_grid, send_usage
+from tests.pages.grid import SLUG, Grid, make_grid, send_mixed_hours, send_usage
 from tests.pages.page import Page, read, text_of
 from tests.sign_in import sign_in
 
@@ -283,6 +284,17 @@ def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) 
     assert len(lines) >= 11
     days = [line.split(",") for line in lines[1:]]
     assert all(0 < float(points) < 100 for _day, _revision, points, n in days if points != '""')
+
+
+def test_the_line_of_deviation_begins_with_the_first_hours(grid: Grid, admin: Client) -> None:
+    send_mixed_hours(grid)
+    build(clock.now())
+    assert SeriesDay.objects.count() < 2, "no line of days"
+    card = shown(admin, "/_deviation", headers=HTMX)
+    assert not card.has(".fig-state")
+    drawn = admin.get("/overview/figures/deviation").json()
+    assert len(drawn["data"][0]["x"]) == len(card.all("tbody tr")) >= 2
+    assert all(len(at) == len("2026-11-20 12:00") for at in drawn["data"][0]["x"])
 
 
 def build(at: datetime) -> None:

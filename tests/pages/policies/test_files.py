@@ -209,3 +209,10 @@ def test_a_bad_dump_is_named_and_offers_no_download(admin: Client, text: str) ->
 
 def test_the_comparison_is_part_of_the_page(admin: Client) -> None:
     assert admin.get(f"{PAGE}against/").headers["Location"] == PAGE
+
+
+def test_published_shares_stay_where_that_is_chosen(admin: Client) -> None:
+    assert read(admin.get(PAGE)).each('[name="shares"][checked]', "value") == ["file"]
+    send(admin, "path,shares\n/atlas,90\n/cms/zoe,3\n", shares="published")
+    (edit,) = ChangeSet.objects.get(state="draft").operations
+    assert (edit["op"], edit["name"], edit["shares"]) == ("add", "zoe", 3.0)

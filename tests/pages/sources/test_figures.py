@@ -47,9 +47,9 @@ def test_the_source_with_most_gaps_is_first_and_named() -> None:
     assert [row[0] for row in found.table.rows] == ["north", "east"]
     assert found.layout["yaxis"]["ticktext"] == ["north", "east"]
     assert found.layout["yaxis"]["tickvals"] == [1, 0]
-    assert found.sentence == "north has 2 days with a gap in the last 60, the last on 2 Nov."
+    assert found.sentence == "north has 2 days with a gap in the last 30, the last on 2 Nov."
     assert [label.text for label in found.labels] == ["1 of 3", "Complete"]
-    assert figure(GAPS[0]).sentence == "east has no gaps in the last 60 days."
+    assert figure(GAPS[0]).sentence == "east has no gaps in the last 30 days."
 
 
 def test_a_usual_name_is_whole_in_a_wide_window_and_cut_in_its_middle_in_a_narrow_one() -> None:

@@ -10,8 +10,8 @@ import pytest
 from apps.pages.sources.presenters import coverage_label, day_table, figures, gaps, headline, what_is_late
 from apps.usage.models import Source
 from apps.usage.quality.coverage import Coverage, Day
-from apps.web.source_lines import SourceLine, source_line
 from apps.web.svg.strips import NARROW, WIDE
+from apps.web.texts.source_lines import SourceLine, source_line
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 

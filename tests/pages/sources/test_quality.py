@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
+from apps.pages.sources.figures import coverage_figure
+from apps.policies.services import change_settings
 from apps.usage.models import Overlap, RunLine, Source, SourceDay, TooLateRecord
 from apps.usage.parsers.base import RecordBatch, RecordRow, RunEvent, microseconds
 from apps.usage.records.ingest import ingest_batch
@@ -18,6 +21,7 @@ from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.instants import AT
 from tests.pages.page import Page, read
+from tests.priority_site import PROJECTS, new_site
 from tests.sign_in import sign_in
 
 HOUR = timedelta(hours=1)
@@ -169,6 +173,13 @@ def test_gaps_are_counted_in_hours(source: Source, admin: Client) -> None:
     assert numbers(page, "holes")[0] == "28"
 
 
+def test_data_issues_and_coverage_offer_the_same_periods(source: Source, admin: Client) -> None:
+    page, (coverage,) = page_of(admin.get(URL)), coverage_figure([], QueryDict("")).controls
+    assert page.texts("nav.seg[aria-label=Period] a") == [choice.label for choice in coverage.choices]
+    assert page.texts("nav.seg[aria-label=Period] a[aria-current]") == ["30 d"]
+    assert [choice.label for choice in coverage.choices if choice.is_chosen] == ["30 d"]
+
+
 def test_users_without_access_to_all_usage_see_counts_only(source: Source, user: Client) -> None:
     ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
     assert numbers(page_of(user.get(URL)), "changed") == ["1"]
@@ -204,3 +215,26 @@ def test_a_source_without_collection_is_an_issue_until_it_has_an_interval(
     assert page_of(admin.get(URL)).all(finding)
     change_source(slug="fram", tag=tag_of(made), new_settings={"collect_every_s": 300}, at=AT, actor=COMMAND)
     assert not page_of(admin.get(URL)).all(finding)
+
+
+def test_kinds_that_count_by_a_default_are_named_with_a_job(source: Source, admin: Client, user: Client) -> None:
+    site = new_site()
+    weights = {"gpu_s": 1.0, "gpu:h100": 8.0}
+    settings = {"metric": {"weights": weights}}
+    rows = [
+        job(number, AT - DAY)._replace(gpus=2, kinds=((kind, 1.0),))
+        for number, kind in enumerate(("gpu:h100", "gpu:b300", "gpu:b300", "license/matlab"), 4710)
+    ]
+    ingest_batch(source=source, rows=rows, at=AT)
+    assert page_of(admin.get(URL)).all('[data-key="kinds"]') == [], "all GPUs count alike"
+    site.publish(PROJECTS)
+    change_settings(policy_slug=site.slug, settings=settings, reason="a test", at=AT, actor=COMMAND)
+    found = page_of(admin.get(URL)).text('[data-key="kinds"] [data-testid="finding-text"]')
+    assert found == "Kinds without a weight of their own count by the default: gpu:b300 (2 jobs, such as 4712)."
+    found = page_of(user.get(URL)).text('[data-key="kinds"] [data-testid="finding-text"]')
+    assert found.endswith("the default: gpu:b300 (2 jobs)."), "names of jobs are for those who may read all usage"
+    answer = admin.get("/api/v1/usage/quality").json()
+    assert [row["of_kinds"] for row in answer["results"] if row["source"] == source.slug] == [{"gpu:b300": 2}]
+    weights["gpu:b300"] = 12.0
+    change_settings(policy_slug=site.slug, settings=settings, reason="a test", at=AT, actor=COMMAND)
+    assert page_of(admin.get(URL)).all('[data-key="kinds"]') == []

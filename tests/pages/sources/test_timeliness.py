@@ -17,7 +17,8 @@ from apps.priorities.serving import store
 from apps.usage.models import Record, Source
 from apps.usage.quality.findings import list_data_issues
 from apps.usage.timeliness import Timeliness, lateness, timeliness
-from apps.web.source_lines import lines_of
+from apps.web.texts.source_lines import lines_of
+from tests.each_case import each_case
 from tests.instants import AT
 from tests.small_site import Site, record
 
@@ -33,7 +34,7 @@ def source(**given: Any) -> Source:
 COMMAND_KIND = {"kind": "command", "collect_every_s": 300}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "state"),
     [
         ({"last_received_at": AT - 2 * HOUR}, "on_time"),

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from apps.accounts.models import Token
-from apps.pages.tokens.views import example, shown_as, summary, token_row
+from apps.pages.tokens.presenters import example, shown_as, summary, token_row
 from tests.instants import AT
 from tests.pages.page import names_in
 

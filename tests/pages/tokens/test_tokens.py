@@ -149,7 +149,7 @@ def test_administrators_grant_every_scope_and_others_only_their_own(as_alice: Cl
 def test_rotating_gives_a_new_secret_and_the_old_one_works_for_a_day(as_alice: Client, alice: User) -> None:
     token, old = make_token(alice)
     assert not read(as_alice.get(TOKENS)).has('[data-testid="old-secret"]')
-    url = reverse("dashboard:token-rotate", kwargs={"token_id": token.pk})
+    url = reverse("pages:token-rotate", kwargs={"token_id": token.pk})
     response = as_alice.post(url, {"password": PASSWORD, "ticket": ticket_of(as_alice, url)})
     new = shown_secret(response.content.decode())
     assert new != old
@@ -164,7 +164,7 @@ def test_rotating_gives_a_new_secret_and_the_old_one_works_for_a_day(as_alice: C
 
 def test_reloading_after_a_rotation_does_not_rotate_again(as_alice: Client, alice: User) -> None:
     token, _old = make_token(alice)
-    url = reverse("dashboard:token-rotate", kwargs={"token_id": token.pk})
+    url = reverse("pages:token-rotate", kwargs={"token_id": token.pk})
     sent = {"password": PASSWORD, "ticket": ticket_of(as_alice, url)}
     new = shown_secret(as_alice.post(url, sent).content.decode())
     assert as_alice.post(url, sent).status_code == 422
@@ -173,7 +173,7 @@ def test_reloading_after_a_rotation_does_not_rotate_again(as_alice: Client, alic
 
 def test_rotating_needs_the_password(as_alice: Client, alice: User) -> None:
     token, _old = make_token(alice)
-    url = reverse("dashboard:token-rotate", kwargs={"token_id": token.pk})
+    url = reverse("pages:token-rotate", kwargs={"token_id": token.pk})
     response = as_alice.post(url, {"password": "wrong", "ticket": ticket_of(as_alice, url)})
     assert response.status_code == 422
     token.refresh_from_db()
@@ -182,7 +182,7 @@ def test_rotating_needs_the_password(as_alice: Client, alice: User) -> None:
 
 def test_revoking_needs_a_confirmation(as_alice: Client, alice: User) -> None:
     token, secret = make_token(alice)
-    url = reverse("dashboard:token-revoke", kwargs={"token_id": token.pk})
+    url = reverse("pages:token-revoke", kwargs={"token_id": token.pk})
     asked = read(as_alice.get(url))
     assert "laptop" in asked.text('[data-testid="revoke"]')
     assert asked.has('main form[method="post"] [type="submit"]')
@@ -204,10 +204,10 @@ def test_the_token_of_another_user_is_not_found(
     alice.is_superuser = is_admin
     alice.save()
     token, secret = make_token(bob, name="bob’s laptop")
-    theirs = reverse(f"dashboard:{page}", kwargs={"token_id": token.pk})
-    none = reverse(f"dashboard:{page}", kwargs={"token_id": token.pk + 1000})
+    others_page = reverse(f"pages:{page}", kwargs={"token_id": token.pk})
+    none = reverse(f"pages:{page}", kwargs={"token_id": token.pk + 1000})
     for method in (as_alice.get, as_alice.post):
-        first, second = method(theirs), method(none)
+        first, second = method(others_page), method(none)
         assert first.status_code == second.status_code == 404
     assert services.verify_token(secret, at=clock.now())[0] == bob
     assert "bob’s laptop" not in as_alice.get(TOKENS).content.decode()
@@ -238,7 +238,7 @@ def test_an_expired_token_cannot_be_rotated(as_alice: Client, alice: User) -> No
     page = read(as_alice.get(TOKENS))
     assert page.item("token").attributes["data-state"] == "ended"
     assert f"/me/tokens/{token.pk}/rotate/" not in page.values("href")
-    url = reverse("dashboard:token-rotate", kwargs={"token_id": token.pk})
+    url = reverse("pages:token-rotate", kwargs={"token_id": token.pk})
     assert as_alice.post(url, {"password": PASSWORD, "ticket": ticket_of(as_alice, url)}).status_code == 409
 
 

@@ -28,7 +28,7 @@ def flat(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from flat(child)
 
 
-HEAD = ("policy", "revision", "snapshot", "as_of", "moment", "compared_by")
+HEAD = ("policy", "revision", "snapshot", "as_of", "moment", "compared_by", "rank_use")
 
 
 def whole(caller: Caller, **more: Any) -> tuple[int, dict[str, Any]]:

@@ -6,14 +6,21 @@ import csv
 import io
 import re
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from apps.accounts.actor import Actor
 from apps.pages.tree.state import COLUMNS
-from apps.web.shell import presentation
-from apps.web.tree_listing import TREE, EntrySerializer
+from apps.priorities.selectors.rows import open_view
+from apps.priorities.selectors.tree import iterate_rows
+from apps.priorities.selectors.tree_listing import Arrangement
+from apps.priorities.sentences import numbers
+from apps.web.listings.listing import Column, csv_rows
+from apps.web.listings.tree_listing import TREE, EntrySerializer, csv_blocks, rows_of
+from apps.web.shell.requests import csv_response, csv_response_by_columns
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import read
 from tests.sign_in import sign_in
@@ -44,6 +51,19 @@ def answers(client: Client) -> dict[str, dict[str, Any]]:
     return found
 
 
+def test_a_file_by_columns_has_the_cells_of_a_file_by_rows(grid: Grid) -> None:
+    """Also of columns that files of the page don't have: some are no field of an entry."""
+    view, arranged = open_view(policy_slug=SLUG, actor=Actor(user=grid.admin, via="page")), Arrangement(level=9)
+    columns = [column for column in TREE.columns if column.faces & {"answer", "file", "csv"}]
+    columns.append(Column("parent", UUID | None, "entry.parent_uid"))
+    names = [column.name for column in columns]
+    by_columns = csv_response_by_columns("tree.csv", names, csv_blocks(view, arranged, columns, ""))
+    by_rows = csv_response("tree.csv", names, csv_rows(columns, rows_of(view, iterate_rows(view, arranged))))
+    file = b"".join(by_columns.streaming_content)  # type: ignore[arg-type]
+    assert file.count(b"\r\n") == 1 + len(view.tree) > 2
+    assert file == b"".join(by_rows.streaming_content)  # type: ignore[arg-type]
+
+
 def test_files_have_the_numbers_of_rest(admin: Client) -> None:
     entries, file = answers(admin), table(admin, REST, format="csv")
     page = table(admin, f"{TREE_PAGE}tree.csv", level=9, col=COLUMNS)
@@ -51,9 +71,15 @@ def test_files_have_the_numbers_of_rest(admin: Client) -> None:
     for path, entry in entries.items():
         for name in set(TREE.names("file")) & set(TREE.names("answer")) - {"uid", "locked", "suppressed"}:
             assert file[path][name].lstrip("'") == ("" if entry[name] is None else str(entry[name])), (path, name)
-        for name in ("shares", "target", "actual", "state"):
+        for name in set(file[path]) & set(page[path]):
             assert page[path][name] == file[path][name], (path, name)
-        assert page[path]["rank"] == ("" if entry["n_children"] else file[path]["rank"])
+    total = table(admin, f"{TREE_PAGE}tree.csv", level=9, of="total", col=COLUMNS)
+    for path, line in total.items():
+        assert "target" not in line
+        assert (line["target_global"], line["actual_global"]) == (
+            file[path]["target_global"],
+            file[path]["actual_global"],
+        )
 
 
 def test_the_priority_of_an_entry_is_on_the_page_in_files_and_in_rest(admin: Client, grid: Grid) -> None:
@@ -68,7 +94,7 @@ def test_the_priority_of_an_entry_is_on_the_page_in_files_and_in_rest(admin: Cli
     printed = {line[0]: line[head.index("priority")] for line in lines}
     for path, value in wanted.items():
         (cell,) = page.texts(f"#e-{grid.uid(path)} td.c-priority")
-        assert cell == ("" if value is None else presentation.signed(value)), path
+        assert cell == ("" if value is None else numbers.signed(value)), path
         assert [file[path]["priority"] for file in files] == ["" if value is None else str(value)] * 2, path
         assert printed[path] == ("-" if value is None else f"{value:.6g}"), path
     assert "higher is sooner" in str(EntrySerializer().fields["priority"].help_text)

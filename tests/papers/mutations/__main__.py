@@ -1,8 +1,8 @@
 """`python -m tests.papers.mutations`: show that the tests of each claim fail when the claim is broken.
 
-Each mutation of `table.py` is made in a copy of the working tree, and the tests that docs/papers.md lists for its
-claim run there. Each mutation has to be caught, and each listed test has to catch one: a test that never fails shows
-nothing. Only a failure in the test itself counts, not one of a fixture or an import. `--only '4.*'` chooses claims.
+Each mutation of `table.py` is made in a copy of the working tree, and the tests that the appendix of the papers lists
+for its claim run there. Each mutation has to be caught, and each listed test has to catch one: a test that never fails
+shows nothing. Only a failure in the test itself counts, not one of a fixture or an import. `--only` chooses claims.
 """
 
 from __future__ import annotations

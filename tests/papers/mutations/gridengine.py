@@ -123,8 +123,8 @@ GRID_ENGINE: Mapping[str, tuple[Mutation, ...]] = {
         _ACTIVE_JOBS,
         Mutation(
             "apps/contrib/jobs/pages/pasted_jobs.py",
-            "return grid_engine_table(case, variants, most_jobs=MOST_JOBS)",
-            "return grid_engine_table(case, variants[:1], most_jobs=MOST_JOBS)",
+            "return grid_engine_table(case, variants, most_jobs=MOST_PASTED_JOBS)",
+            "return grid_engine_table(case, variants[:1], most_jobs=MOST_PASTED_JOBS)",
         ),
     ),
     "1.31": (

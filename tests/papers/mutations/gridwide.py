@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from tests.papers.mutations.mutation import Mutation
 
 _AUTHORITY = "apps/policies/access/authority.py"
-_BUCKETS = "apps/usage/buckets.py"
+_DELTAS = "apps/usage/bucket_deltas.py"
 _CODECS = "apps/engine/codecs.py"
 _COLUMNS = "apps/policies/tree/columns.py"
 _DECAY = "apps/engine/decay.py"
 _GRIDWIDE = "apps/engine/algorithms/gridwide.py"
 _INPUTS = "apps/engine/algorithms/inputs.py"
 _METERING = "apps/priorities/metering.py"
+_FACTORS = "apps/priorities/usage_factors.py"
 _NEW_USERS = "apps/priorities/serving/new_users.py"
 _PEER_SUMS = "apps/usage/records/peer_sums.py"
 _PERCENT = "apps/policies/operations/percent.py"
@@ -51,14 +52,14 @@ _EQUAL_TARGETS = Mutation(
 )
 _AS_RELATIVE = Mutation(
     _SITES,
-    "return _rule(next_job.GRIDWIDE, coarse=coarse, tie=TIE_POINTS, pad=0.0)",
-    "return _rule(next_job.RELATIVE, resolution=2.0**31, coarse=coarse, pad=2.0**30)",
+    "return _rule(kinds.GRIDWIDE, coarse=coarse, tie=TIE_POINTS, pad=0.0)",
+    "return _rule(kinds.RELATIVE, resolution=2.0**31, coarse=coarse, pad=2.0**30)",
 )
 _ONE_APPROACH = Mutation(
     _SITES, "global_approach=scenario.global_approach,", "global_approach=scenario.local_approach,"
 )
 _LATER_ENTRY = Mutation(
-    "apps/series/inputs.py",
+    "apps/series/head_mapping.py",
     "np.where(lost & (ancestor > 0), ancestor, entry)",
     "np.where(lost & (ancestor < 0), ancestor, entry)",
 )
@@ -144,10 +145,10 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
             "if not entry.scope or not entry.scope_sources:",
         ),
     ),
-    "4.19": (Mutation(_BUCKETS, "records.mem_mb / 1024.0", "records.mem_mb"),),
+    "4.19": (Mutation(_DELTAS, "records.mem_mb / 1024.0", "records.mem_mb"),),
     "4.20": (
         Mutation(
-            _METERING,
+            _FACTORS,
             'float(factor["factor"]) for factor in factors if factor["site"] == site), 1.0)',
             '1.0 for factor in factors if factor["site"] == site), 1.0)',
         ),
@@ -176,9 +177,9 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
     ),
     "4.24": (
         Mutation(
-            "apps/contrib/allocations/table.py",
-            "remaining_core_h=None if own is None or delivered is None else own - delivered,",
-            "remaining_core_h=None if own is None or delivered is None else own,",
+            "apps/contrib/allocations/current.py",
+            "return 0.0 if self.period.ends_on < today else self.holding.amount - used",
+            "return 0.0 if self.period.ends_on < today else self.holding.amount",
         ),
     ),
     "4.25": (
@@ -198,9 +199,9 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
     ),
     "4.28": (
         Mutation(
-            _BUCKETS,
-            "    first = records.start_us[chosen] // HOUR_US\n    last",
-            "    first = records.end_us[chosen] // HOUR_US\n    last",
+            _DELTAS,
+            "    first = start_us[chosen] // HOUR_US\n",
+            "    first = end_us[chosen] // HOUR_US\n",
         ),
     ),
     "4.29": (_AGE,),
@@ -364,8 +365,8 @@ GRIDWIDE: Mapping[str, tuple[Mutation, ...]] = {
     "4.69": (
         Mutation(
             "apps/contrib/schedulers/waiting.py",
-            "without = _starts_before(queue, table.priority - fair, i)",
-            "without = _starts_before(queue, table.priority, i)",
+            'without = _starts_before(queue, table.priority_in(counted_in.split(",")) - fair, i)',
+            'without = _starts_before(queue, table.priority_in(counted_in.split(",")), i)',
         ),
     ),
     "4.70": (

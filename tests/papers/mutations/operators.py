@@ -166,8 +166,8 @@ OPERATORS: Mapping[str, tuple[Mutation, ...]] = {
         ),
     ),
     "A4": (
-        Mutation(_SITES, '"absolute": next_job.ABSOLUTE,', '"absolute": next_job.RELATIVE,'),
-        Mutation(_SITES, '"relative": next_job.RELATIVE,\n    "sig', '"relative": next_job.ABSOLUTE,\n    "sig'),
+        Mutation(_SITES, '"absolute": kinds.ABSOLUTE,', '"absolute": kinds.RELATIVE,'),
+        Mutation(_SITES, '"relative": kinds.RELATIVE,\n    "sig', '"relative": kinds.ABSOLUTE,\n    "sig'),
     ),
     "A5": (Mutation(_SITES, "resolution=float(resolution),", "resolution=2.0**31,"),),
     "A6": (_NOT_MONOTONE,),
@@ -182,7 +182,7 @@ OPERATORS: Mapping[str, tuple[Mutation, ...]] = {
     "A10": (_COMBINED_POWER,),
     "A12": (
         Mutation(
-            "apps/contrib/lab/operators/selectors.py",
+            "apps/contrib/lab/operators/figure_sentences.py",
             "job_size.best_first(query.invertible, region, query.reading)[0]",
             "job_size.best_first(query.invertible, region, query.reading)[-1]",
         ),

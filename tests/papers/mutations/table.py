@@ -1,4 +1,4 @@
-"""All mutations, by the claim of docs/papers.md that they break."""
+"""All mutations, by the claim of docs/appendices/papers.md that they break."""
 
 from __future__ import annotations
 

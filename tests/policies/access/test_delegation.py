@@ -29,7 +29,8 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.examples import examples
 from tests.instants import AT
-from tests.policies.conftest import GRID, person
+from tests.policies.conftest import person
+from tests.policies.published import GRID
 
 pytestmark = pytest.mark.django_db
 YEAR = timedelta(days=DAYS)

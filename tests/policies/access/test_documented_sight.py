@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 from django.contrib.auth.models import Group
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor, TokenBounds
@@ -39,6 +39,7 @@ EARLIER, LATER = AT - timedelta(hours=1), AT + timedelta(hours=1)
 def documents(draw: st.DrawFn) -> dict[str, Any]:
     """At most twelve entries on five levels, as in a policy file; many inherit."""
     root: dict[str, Any] = {"name": "grid", "uid": str(UIDS[0]), "children": []}
+    root["shares"] = draw(st.sampled_from([1, 1, "parent"]))
     inner = [(root, 0)]
     for number, uid in enumerate(UIDS[1:]):
         above, depth = draw(st.sampled_from(inner))
@@ -115,6 +116,13 @@ def paths(tree: TreeColumns, mask: Any) -> set[str]:
     return {tree.path(i) for i in np.flatnonzero(mask).tolist()}
 
 
+A_GROUP_WITHOUT_A_LIST_OF_CHILDREN = {
+    "name": "grid",
+    "uid": str(UIDS[0]),
+    "children": [{"name": "e0", "uid": str(UIDS[1]), "kind": "group", "shares": 1}],
+}
+
+
 @given(
     documents(),
     grants.map(as_stored),
@@ -122,6 +130,30 @@ def paths(tree: TreeColumns, mask: Any) -> set[str]:
     st.frozensets(st.sampled_from(UIDS), max_size=2),
     st.booleans(),
     st.frozensets(st.sampled_from(UIDS[1:]), max_size=3),
+)
+@example(
+    document=A_GROUP_WITHOUT_A_LIST_OF_CHILDREN,
+    grants=[oracle.Grant("grid", UIDS[0], frozenset({"view_aggregate"}), "", "staff", None)],
+    reader=oracle.Reader("reader", frozenset({"staff"}), is_admin=False, scopes=None, top=None),
+    own=frozenset(),
+    is_open=False,
+    locked=frozenset(),
+)
+@example(
+    document=A_GROUP_WITHOUT_A_LIST_OF_CHILDREN,
+    grants=[oracle.Grant("grid", UIDS[0], frozenset({"map_accounts", "edit_shares"}), "reader", "", None)],
+    reader=oracle.Reader("reader", frozenset({"staff"}), is_admin=False, scopes=frozenset({"usage:write"}), top=None),
+    own=frozenset(),
+    is_open=False,
+    locked=frozenset(),
+)
+@example(
+    document=A_GROUP_WITHOUT_A_LIST_OF_CHILDREN,
+    grants=[oracle.Grant("grid", ELSEWHERE, frozenset({"view_members"}), "reader", "", None)],
+    reader=oracle.Reader("reader", frozenset({"staff"}), False, scopes=frozenset({"admin"}), top=ELSEWHERE),
+    own=frozenset({UIDS[1]}),
+    is_open=False,
+    locked=frozenset(),
 )
 @examples(2_000, fixed=250, suppress=[HealthCheck.function_scoped_fixture])
 def test_a_reader_sees_and_divides_what_the_documentation_says(

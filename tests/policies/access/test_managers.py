@@ -9,7 +9,7 @@ import pytest
 
 from apps.accounts.actor import SYSTEM, Actor, TokenBounds
 from apps.accounts.models import User
-from apps.policies.access.leads import MOST_NAMES, names_of_leads
+from apps.policies.access.leads import MOST_NAMED_LEADS, names_of_leads
 from apps.policies.access.managers import manages, manages_any
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import TreeColumns
@@ -53,7 +53,7 @@ def test_through_a_token_the_whole_policy_is_managed_within_its_bounds(
         assert manages(policy, through(who), AT)
         assert manages(policy, through(who, "grid"), AT)
         assert manages(policy, through(who, "grid", tree.uuid(0)), AT)
-        assert not manages(policy, through(who, "grid", physics), AT)
+        assert manages(policy, through(who, "grid", physics), AT) is False
         assert not manages(policy, through(who, "other"), AT)
         assert not manages(policy, through(who, source="cluster-a"), AT)
         assert manages_any(at=AT, actor=through(who, "grid"))
@@ -95,6 +95,6 @@ def test_leads_are_named_once_in_the_order_of_their_grants_and_at_most_three(
     make_grant(gone, biology, "lead", policy=policy)
     named = names_of_leads(policy_slug="grid", uids=[physics, biology], at=AT, actor=reader)
     assert dict(named) == {physics: ["bob", "zoe", "adam"]}
-    assert MOST_NAMES == 3
+    assert MOST_NAMED_LEADS == 3
     others = names_of_leads(policy_slug="grid", uids=[biology], at=AT, actor=bob)
     assert dict(others) == {biology: ["reader"]}

@@ -13,7 +13,8 @@ from apps.policies import services
 from apps.policies.access.scope import Verb
 from apps.policies.changesets import drafts, lifecycle
 from apps.policies.changesets.change_sets import anchors
-from apps.policies.changesets.review import MOST_PEOPLE, Which, effect_of, list_of_change_sets, review_of, waits_for
+from apps.policies.changesets.outcomes import effect_of
+from apps.policies.changesets.review import MOST_NAMED_DECIDERS, Which, list_of_change_sets, review_of, waits_for
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.records import ChangeSetEdit
 from tests.instants import AT
@@ -105,11 +106,11 @@ def test_withdrawn_change_sets_are_listed_apart(policy: Policy, alice: Actor) ->
 
 
 def test_a_few_people_are_named_who_may_publish_and_none_for_very_large_changes(policy: Policy, bob: Actor) -> None:
-    for n in range(MOST_PEOPLE + 1):
+    for n in range(MOST_NAMED_DECIDERS + 1):
         person(f"admin{n}", is_admin=True)
     draft = drafted(bob, shares("/physics/alice", 9))
     found = review_of(draft, at=AT).people_who_may(Verb.PUBLISH)
-    assert [user.username for user in found] == [f"admin{n}" for n in range(MOST_PEOPLE)]
+    assert [user.username for user in found] == [f"admin{n}" for n in range(MOST_NAMED_DECIDERS)]
     many = drafted(bob, *[shares("/physics/alice", 2 + n) for n in range(501)])
     assert review_of(many, at=AT).people_who_may(Verb.PUBLISH) == []
 

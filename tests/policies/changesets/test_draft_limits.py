@@ -51,8 +51,8 @@ def test_a_pasted_table_is_limited_in_size_and_edits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(TooLarge):
-        plan_paste(draft, " " * (import_export.MOST_CHARACTERS + 1), at=AT, actor=alice)
-    monkeypatch.setattr(import_export, "MOST_OPERATIONS", 2)
+        plan_paste(draft, " " * (import_export.LONGEST_IMPORTED_TEXT + 1), at=AT, actor=alice)
+    monkeypatch.setattr(import_export, "MOST_APPLIED_OPERATIONS", 2)
     text = HEADED.format(shares=31)
     assert len(plan_paste(draft, text, at=AT, actor=alice).operations) == 2
     draft = add(draft, alice, shares("/physics/bob", 7))
@@ -69,7 +69,7 @@ def test_too_many_edits_are_refused_before_they_are_worked_out(
     alice: Actor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(import_export, "MOST_OPERATIONS", 20)
+    monkeypatch.setattr(import_export, "MOST_APPLIED_OPERATIONS", 20)
     monkeypatch.setattr(import_export, "operations_between", None)  # not called
     with pytest.raises(TooLarge, match=r"A draft holds at most 20 edits"):
         plan_paste(draft, many_rows(21), at=AT, actor=alice)
@@ -110,7 +110,7 @@ def test_a_pasted_table_is_checked_once_and_again_where_the_draft_moved_on(
 def test_a_draft_of_a_whole_tree_takes_no_pasted_table(
     policy: Policy, alice: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_export, "MOST_OPERATIONS", 0)
+    monkeypatch.setattr(import_export, "MOST_APPLIED_OPERATIONS", 0)
     content = b"path,kind,shares\n/physics,vo,90\n/biology,vo,10\n"
     made = import_policy(
         file=FileImport(policy_slug="grid", format="csv", content=content), reason="r", at=AT, actor=alice

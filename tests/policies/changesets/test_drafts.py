@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
+from django.conf import LazySettings
+from django.utils.module_loading import import_string
 from hypothesis import HealthCheck, given
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
+from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.engine.algorithms.inputs import prepare
 from apps.policies import services
 from apps.policies.changesets import drafts, lifecycle
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.changesets.draft_tree import DraftTree
-from apps.policies.changesets.review import effect_of
+from apps.policies.changesets.outcomes import effect_of
 from apps.policies.files.import_export import plan_paste
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.operations.apply import apply_operations
@@ -50,6 +54,18 @@ def test_a_draft_is_created_empty_and_continued(draft: ChangeSet, policy: Policy
     assert drafts.find_draft(policy=policy, at=AT, actor=alice) == draft
     assert effect_of(draft, actor=alice, at=AT)["n_stated"] == 0
     assert AuditEvent.objects.filter(verb="changeset.drafted", subject=f"change set {draft.pk}").exists()
+
+
+def test_a_draft_that_nobody_touches_stays_as_it_is(
+    draft: ChangeSet, alice: Actor, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
+) -> None:
+    """Nothing that runs by itself ends it, two years on."""
+    add(draft, alice, shares("/physics", 40))
+    before = ChangeSet.objects.values().get(pk=draft.pk)
+    monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(days=800)).isoformat())
+    for each in settings.CELERY_BEAT_SCHEDULE.values():
+        import_string(str(each["task"]))()
+    assert ChangeSet.objects.values().get(pk=draft.pk) == before
 
 
 def test_edits_are_appended_in_order(draft: ChangeSet, alice: Actor, tree: TreeColumns) -> None:

@@ -60,7 +60,7 @@ def test_drafts_of_one_person_are_limited(site: Site, name: str, monkeypatch: py
 
 
 def test_operations_of_one_person_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "MOST_OPERATIONS", 10)
+    monkeypatch.setattr(quotas, "MOST_OPEN_OPERATIONS", 10)
     actor = Actor(user=site.pia, via="api")
     first = _draft(site, actor, 6)
     with _refusal("too_many_operations", 10) as refused:
@@ -102,4 +102,4 @@ def test_the_documented_limits_are_the_enforced_ones() -> None:
         rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", file.read(), re.MULTILINE))
     assert rows["open drafts of one person"] == f"{quotas.MOST_DRAFTS:,}"
     assert rows["proposals of one person that wait for a decision"] == f"{quotas.MOST_PROPOSALS:,}"
-    assert rows["operations in all open change sets of one person"] == f"{quotas.MOST_OPERATIONS:,}"
+    assert rows["operations in all open change sets of one person"] == f"{quotas.MOST_OPEN_OPERATIONS:,}"

@@ -17,8 +17,9 @@ from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
+from tests.each_case import each_case
 from tests.instants import AT
-from tests.policies.conftest import GRID
+from tests.policies.published import GRID
 
 
 def rooted(*children: Any, **more: Any) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def test_a_path_never_matches_an_entry_identified_by_uid_elsewhere(policy: Polic
     assert str(after.uuid(after.index_of_path("/physics") or 0)) != physics
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("document", "place", "remedy"),
     [
         ([], "root", "is an object"),

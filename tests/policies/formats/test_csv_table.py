@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
-from apps.policies.formats.csv_table import escape_formula, unescape_formula
+from apps.policies.formats.separated_table import escape_formula, unescape_formula
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of

@@ -130,7 +130,7 @@ def test_each_format_is_a_file_with_a_test() -> None:
 
 
 def test_an_unknown_format_is_rejected_with_the_available_ones() -> None:
-    with pytest.raises(Invalid, match="known are yaml, json, csv, sacctmgr, sacctmgr-script, ge"):
+    with pytest.raises(Invalid, match="known are yaml, json, csv, sacctmgr, sacctmgr-script, ge, htcondor"):
         get_format("xls")
 
 
@@ -155,7 +155,7 @@ def test_an_export_lists_what_it_omits_with_entry_counts() -> None:
 @pytest.mark.parametrize(
     ("format", "line", "reader"),
     [
-        ("csv", "/physics,1\n", "csv_table._Table"),
+        ("csv", "/physics,1\n", "csv_table.SeparatedTable"),
         ("ge", "id=1\n", "gridengine._nodes"),
         ("sacctmgr", "User - 'ann'\n", "sacctmgr.read_dump"),
         ("sacctmgr-script", "sacctmgr -i add account physics\n", "sacctmgr_commands.read"),
@@ -170,9 +170,9 @@ def test_a_file_of_too_many_lines_is_refused_before_it_is_read(
     def read(*_arguments: object, **_named: object) -> None:
         raise AssertionError("it was read")
 
-    monkeypatch.setattr(base, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(base, "MOST_POLICY_ENTRIES", 10)
     for module in (yaml_document, json_document):
-        monkeypatch.setattr(module, "MOST_VALUES", 10)
+        monkeypatch.setattr(module, "MOST_POLICY_VALUES", 10)
     monkeypatch.setattr(f"apps.policies.formats.{reader}", read)
     with pytest.raises(TooLarge):
         read_file(get_format(format), (line * 100).encode())

@@ -10,6 +10,7 @@ from apps.core.errors import Invalid
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
+from tests.each_case import each_case
 from tests.policies.formats.round_trip import asked, read, summary_of, text_of_tree
 
 
@@ -58,7 +59,7 @@ def test_a_backslash_continues_a_line(golden_dir: Path) -> None:
     assert {tree.path(i): tree.node(i).shares for i in range(1, len(tree))} == {"/a": 1, "/b": 1, "/c": 7}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "place", "message"),
     [
         (node(0, "r", "1") + node(1, "a", "2") + node(2, "b", "1"), "line 15", "id=1 is a child of id=0 already"),

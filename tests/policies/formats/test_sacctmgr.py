@@ -10,6 +10,7 @@ from apps.core.errors import Invalid
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
+from tests.each_case import each_case
 from tests.policies.formats.round_trip import asked, read, summary_of, text_of_tree
 
 HEAD = "# comment\nCluster - 'demo':Fairshare=1:QOS='normal'\nParent - 'root'\n"
@@ -72,7 +73,7 @@ def test_an_error_message_instead_of_a_dump_is_reported_with_a_remedy(line: str,
         read("sacctmgr", line + "\n")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lines", "place", "message"),
     [
         ("Account - 'a'\nAccount - 'A'", "line 5: A", "each account once"),
@@ -147,7 +148,7 @@ LOADED: list[tuple[str, dict[str, float | None]]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "expected"), LOADED)
+@each_case(("lines", "expected"), LOADED)
 def test_lines_are_read_as_slurm_loads_them(lines: str, expected: dict[str, float | None]) -> None:
     assert shares_of(lines + "\n") == expected
 

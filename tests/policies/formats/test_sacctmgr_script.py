@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.core.errors import Invalid, TooLarge
+from tests.each_case import each_case
 from tests.policies.formats.round_trip import read
 
 ACCOUNT = "add account physics Fairshare=60\n"
@@ -60,7 +61,7 @@ def test_commands_are_applied(line: str, expected: dict[str, float | None]) -> N
     assert shares_of(ACCOUNT + line + "\n") == {"/physics": 60} | expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "place", "message"),
     [
         ("add user u account=bio", "line 2: u", "'bio' isn't declared before it"),
@@ -204,7 +205,7 @@ APPLIED: list[tuple[str, dict[str, float | None] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "expected"), APPLIED)
+@each_case(("lines", "expected"), APPLIED)
 def test_commands_are_applied_as_slurm_applies_them(lines: str, expected: dict[str, float | None] | None) -> None:
     if expected is None:
         with pytest.raises(Invalid, match="Description"):  # add user knows no such word

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.core.errors import Invalid
-from apps.mapping.rules.rule import entry_name
+from apps.mapping.rules.entry_names import entry_name
 from apps.mapping.rules.slurm_accounts import account_of_entry, entry_of_account
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import LastImport
@@ -17,6 +17,7 @@ from apps.policies.formats.slurm_names import entry_of_name, in_dump, loadable, 
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import new_uids
+from tests.each_case import each_case
 
 DUMP = get_format("sacctmgr")
 NAMES = ("ice/core", "deep sea", "uni\\law", "drill/a%b")
@@ -128,8 +129,8 @@ def test_only_a_backslash_that_escapes_nothing_is_doubled(raw: str, load: str) -
     assert in_dump("a\\b") == "'a\\\\b'"
 
 
-@pytest.mark.parametrize("name", ["sacctmgr", "csv", "yaml", "sacctmgr-script"])
-@pytest.mark.parametrize(
+@each_case("name", ["sacctmgr", "csv", "yaml", "sacctmgr-script"])
+@each_case(
     "listing",
     [
         "Cluster|Account|ParentName|User|Share|QOS\ntall|root|||1|normal\n",

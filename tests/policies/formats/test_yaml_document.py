@@ -108,7 +108,7 @@ def test_unknown_fields_are_rejected(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["[{}]", "{{{}}}"])
 def test_a_document_has_a_limit_of_values(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(yaml_document, "MOST_VALUES", 100)
+    monkeypatch.setattr(yaml_document, "MOST_POLICY_VALUES", 100)
     few, many = (", ".join(f"k{n}: 1" if "{{" in text else "1" for n in range(count)) for count in (90, 300))
     yaml_document.load_yaml(text.format(few))
     with pytest.raises(TooLarge, match="more than 100 values"):

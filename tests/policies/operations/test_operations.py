@@ -14,10 +14,12 @@ from apps.core.errors import DomainError, Invalid, NotFound, TooLarge
 from apps.policies.files.document import read_document
 from apps.policies.operations.apply import KINDS, apply_operations, tree_after
 from apps.policies.operations.percent import own_shares_for_percent, shares_for_percent
+from apps.policies.operations.tree_edits import AllowEverything
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.working_tree import columns_of
+from apps.policies.tree.working_tree import WorkingTree, columns_of
+from tests.each_case import each_case
 from tests.examples import new_uid
-from tests.policies.conftest import GRID
+from tests.policies.published import GRID
 
 ROOT = UUID(int=1)
 
@@ -105,7 +107,7 @@ def test_a_locked_sibling_does_not_give_shares_for_a_percentage(tree: TreeColumn
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [40, 50, 10]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "remedy"),
     [
         ({"percent": 60, "from": "reserve"}, "at most 50 % is possible"),
@@ -144,6 +146,9 @@ def test_a_percentage_beside_an_entry_that_inherits_is_refused(tree: TreeColumns
         tree_after(tree, [set_shares("/biology", "parent"), set_shares("/physics", {"percent": 10})])
     with pytest.raises(Invalid, match="give it a number first"):
         tree_after(tree, [set_shares("/physics", "parent"), set_shares("/physics", {"percent": 10})])
+    for more in ({}, {"from": "siblings"}):
+        with pytest.raises(Invalid, match="its group 'physics' inherits its shares"):
+            tree_after(tree, [set_shares("/physics", "parent"), set_shares("/physics/alice", {"percent": 10, **more})])
 
 
 def test_entries_are_added_renamed_moved_and_archived_in_one_change_set(tree: TreeColumns) -> None:
@@ -199,7 +204,7 @@ def test_settings_are_changed_part_by_part(tree: TreeColumns) -> None:
     assert outcome.changes == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("operation", "where", "remedy"),
     [
         ({"op": "explode"}, "operations[0].op", "known are set_shares, add"),
@@ -316,7 +321,24 @@ def test_every_operation_of_the_registry_is_tested_here() -> None:
         "adjust_usage",
         "set_kind",
         "mount",  # in test_mounts
+        "allocate",  # in test_allocation_edits
     }
+
+
+class _SeesLess(AllowEverything):
+    def may_see(self, tree: WorkingTree, node: Node, index: int) -> None:
+        if node.name == "physics":
+            raise NotFound("hidden")
+
+
+def test_a_checked_operation_is_refused_as_any_other_where_its_entry_is_no_longer_seen(tree: TreeColumns) -> None:
+    operations = [set_shares("/physics", 20), set_shares("/biology", 20)]
+    refusals = []
+    for n_checked in (0, 1):
+        with pytest.raises(NotFound) as refused:
+            apply_operations(tree, operations, guard=_SeesLess(), n_checked=n_checked)
+        refusals.append((refused.value.message, refused.value.fields, refused.value.code))
+    assert refusals[0] == refusals[1]
 
 
 group = st.lists(st.floats(0, 1e6).map(lambda x: float(f"{x:.6g}")), min_size=2, max_size=8)

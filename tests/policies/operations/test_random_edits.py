@@ -81,6 +81,10 @@ class EditsInMemory(RuleBasedStateMachine):
             assert before == (None if i is None else self.tree.node(i))
             j = outcome.tree.index_of_uid(uid)
             assert after == (None if j is None else outcome.tree.node(j))
+        for n_checked in {0, len(edits) // 2, len(edits)}:
+            again = apply_operations(self.tree, outcome.operations, n_checked=n_checked)
+            assert repr(again.operations) == repr(outcome.operations)
+            assert (again.changes, again.touches) == (outcome.changes, outcome.touches)
         self.tree = outcome.tree
 
     @invariant()

@@ -88,7 +88,7 @@ def test_a_large_whole_tree_waits_for_a_second_person(guarded: Policy, alice: Ac
 def test_a_large_whole_tree_cannot_be_published_directly(
     guarded: Policy, alice: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 0)
+    monkeypatch.setattr("apps.policies.files.import_export.MOST_APPLIED_OPERATIONS", 0)
     n_change_sets, head = ChangeSet.objects.count(), guarded.head_number
     with pytest.raises(Conflict, match="second person"):
         import_policy(

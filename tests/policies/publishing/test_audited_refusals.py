@@ -19,7 +19,7 @@ from apps.policies.operations.apply import KINDS
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.columns import TreeColumns
 from tests.instants import AT
-from tests.policies.conftest import GRID
+from tests.policies.published import GRID
 
 OPERATIONS: dict[str, dict[str, Any]] = {
     "set_shares": {"entry": "/physics", "shares": 7},
@@ -35,6 +35,7 @@ OPERATIONS: dict[str, dict[str, Any]] = {
     "set_members": {"entry": "/physics", "members": {"group": "physicists"}},
     "mount": {"entry": "/biology/lab", "mount": {"issuer": "vo", "publication": "policy"}},
     "adjust_usage": {"entry": "/physics", "resource": "cpu_s", "amount_s": -3600, "at": AT.isoformat()},
+    "allocate": {"entry": "/physics", "amount": 5, "starts_on": "2026-01-01", "ends_on": "2026-12-31"},
     "set_policy": {"settings": {"algorithm": {"name": "flux"}}},
 }
 

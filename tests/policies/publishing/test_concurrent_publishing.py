@@ -19,7 +19,8 @@ from apps.policies.publishing import revisions as publishing
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from tests.instants import AT
-from tests.policies.conftest import GRID
+from tests.policies.published import GRID
+from tests.simulation.faults import cut_off
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -113,4 +114,22 @@ def test_a_lost_connection_during_publish_leaves_nothing(grid: Policy, monkeypat
     assert grid.head_number == 2
     assert [model.objects.count() for model in (Entry, Revision, AuditEvent)] == counts
     assert not Entry.objects.filter(until__isnull=False, name="physics").exists()
+    assert publish(change_set).number == 3
+
+
+def test_a_connection_lost_amid_a_copy_is_an_error_of_the_database(
+    grid: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As all others are: a worker queues its run again then, and doesn't fail it."""
+    change_set, row = draft({"op": "set_shares", "entry": "/physics", "shares": 7}), publishing._row
+
+    def cut_off_first(*arguments: Any) -> tuple[Any, ...]:
+        cut_off()
+        return row(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "_row", cut_off_first)
+        with pytest.raises(DatabaseError):
+            publish(change_set)
+    connection.close()
     assert publish(change_set).number == 3

@@ -21,7 +21,7 @@ from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.columns import TreeColumns, unpack_tree
 from apps.policies.tree.stored import load_tree, load_tree_from_rows, tree_cache
 from tests.instants import AT
-from tests.policies.conftest import GRID
+from tests.policies.published import GRID
 
 pytestmark = pytest.mark.django_db
 

@@ -292,8 +292,8 @@ def test_adjustments_survive_a_restored_tree(policy: Policy) -> None:
 
 @pytest.fixture
 def few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "MOST_OPERATIONS", 3)
-    monkeypatch.setattr(reverting, "MOST_OPERATIONS", 3)
+    monkeypatch.setattr(operations, "MOST_APPLIED_OPERATIONS", 3)
+    monkeypatch.setattr(reverting, "MOST_APPLIED_OPERATIONS", 3)
 
 
 def widen(policy: Policy) -> int:

@@ -26,7 +26,8 @@ from apps.policies.tree.working_tree import columns_of
 from tests.grants import make_grant
 from tests.instants import AT
 from tests.policies.changesets.test_review import drafted, proposed, shares, shares_of
-from tests.policies.conftest import GRID, person
+from tests.policies.conftest import person
+from tests.policies.published import GRID
 from tests.policies.share_trees import trees
 
 

@@ -13,13 +13,8 @@ from apps.policies.changesets import lifecycle
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import NewChangeSet
-from apps.policies.requests.inbox import (
-    get_inbox,
-    leads,
-    node_of_request,
-    shares_for_target,
-    target_of,
-)
+from apps.policies.requests.inbox import get_inbox
+from apps.policies.requests.requested_shares import leads, node_of_request, shares_for_target, target_of
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.instants import AT

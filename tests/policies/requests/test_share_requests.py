@@ -16,7 +16,8 @@ from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet, Comment, Grant, Policy, Revision
 from apps.policies.records import NewChangeSet
 from apps.policies.requests import share_requests
-from apps.policies.requests.inbox import MOST_OPEN, count_waiting, get_inbox, last_comments, target_of
+from apps.policies.requests.inbox import count_waiting, get_inbox, last_comments
+from apps.policies.requests.requested_shares import MOST_OPEN_REQUESTS, target_of
 from apps.policies.requests.share_requests import RequestedShares, RequestState, RequestTerms
 from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import TreeColumns
@@ -195,7 +196,7 @@ def test_one_open_request_per_entry_and_ten_per_user(policy: Policy, lead: Actor
     assert twice.value.code == "asked"
     services.withdraw_change_set(id=first.pk, version=first.version, at=AT, actor=lead)
     ask(policy, lead, shares=50.0)
-    for n in range(1, MOST_OPEN):
+    for n in range(1, MOST_OPEN_REQUESTS):
         ChangeSet.objects.create(
             policy=policy,
             base_number=2,

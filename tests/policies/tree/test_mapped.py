@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from unittest.mock import patch
 from uuid import UUID
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.files.document import read_document
+from apps.policies.tree import columns
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.mapped import _ENGINE, _SHAPE, columns_of_tree, tree_of_columns
 from tests.examples import examples
@@ -20,16 +23,25 @@ from tests.policies.share_trees import trees
 
 
 @examples(60)
-@given(trees())
-def test_a_tree_of_columns_is_the_stored_one(tree: TreeColumns) -> None:
-    stored = unpack_tree(*pack_tree(tree))
-    again = tree_of_columns(*columns_of_tree(stored), stored.digest)
+@given(trees(), st.booleans())
+def test_a_tree_of_columns_is_the_stored_one(tree: TreeColumns, is_large: bool) -> None:
+    most = 0 if is_large else len(tree)
+    with patch.object(columns, "_MOST_OBJECTS", most), patch.object(columns, "_PATHS_AT_ONCE", 3):
+        stored = unpack_tree(*pack_tree(tree))
+        again = tree_of_columns(*columns_of_tree(stored), stored.digest)
+    assert ("all_paths" in vars(again)) is is_large
     assert again.same_as(stored)
     assert pack_tree(again) == pack_tree(stored)
     for name in ("n_children", "first_child", "is_reserve", "level_starts"):
         assert np.array_equal(getattr(again, name), getattr(stored, name))
     assert [again.index_of_uid(stored.uuid(at)) for at in range(len(stored))] == list(range(len(stored)))
     assert again.index_of_uid(UUID(int=1)) is None
+    plain = unpack_tree(*pack_tree(tree))
+    paths = [plain.path(at) for at in range(len(plain))]
+    assert "all_paths" not in vars(plain)
+    assert (
+        [again.path(at) for at in range(len(again))] == paths == again.paths(again.places) == plain.paths(plain.places)
+    )
     ours, theirs = again.engine_tree(), stored.engine_tree()
     pairs = [(ours, theirs), (ours.competition.tree, theirs.competition.tree)]
     for one, other in pairs:

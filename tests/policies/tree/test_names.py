@@ -13,7 +13,7 @@ from apps.core import invisible
 from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.policies import services
 from apps.policies.changesets.checks import Check, confusable_form, find_confusable_names
-from apps.policies.formats.csv_table import escape_formula, unescape_formula
+from apps.policies.formats.separated_table import escape_formula, unescape_formula
 from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import Node

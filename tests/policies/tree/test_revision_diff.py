@@ -97,7 +97,7 @@ def test_every_entry_that_differs_is_in_exactly_one_row(before: TreeColumns, aft
     rows = list(found.rows())
     assert sum(1 + each.n_below for each in rows) == len(differ)
     assert {each.uid for each in rows} <= differ
-    assert len(rows) == found.n_rows == len({each.uid for each in rows})
+    assert len(rows) == found.n_entries == len({each.uid for each in rows})
     assert not {each.uid for each in found.kept(99)} & differ
     assert found.n_outside == 0
     for start in range(0, len(rows), 3):

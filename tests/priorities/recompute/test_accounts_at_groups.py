@@ -18,6 +18,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import every_leaf
 from tests.priority_site import AS_OF, NO_AGING, Site
 
 FIGURE_1 = """path,kind,shares
@@ -71,7 +72,7 @@ def test_an_empty_entry_not_declared_as_a_group_competes_like_a_leaf(
     site = paper(algorithm)
     site.recompute()
     got = store.newest("grid")
-    lines = {line["entry"]: line for line in got.every_leaf()}
+    lines = {line["entry"]: line for line in every_leaf(got)}
     assert set(lines) == {"/VO-A/P-A1/U1", "/VO-A/P-A1/U2", "/VO-A/P-A2", "/VO-B", "/local"}
     assert {line["of"] for line in lines.values()} == {5}
     ranks = {path: line["rank"] for path, line in lines.items()}
@@ -113,7 +114,7 @@ def test_an_account_at_a_group_ranks_by_the_padded_vector_of_the_group(
     assert (new["entry"], new["of"]) == ("/VO-A/P-A1", 5 if is_group else 6)
     for one in found.values():
         assert 1 <= one["rank"] <= one["of"]
-        ahead = [leaf for leaf in got.every_leaf() if leaf["entry"] not in ("/VO-A/P-A1", one["entry"])]
+        ahead = [leaf for leaf in every_leaf(got) if leaf["entry"] not in ("/VO-A/P-A1", one["entry"])]
         ahead = [leaf for leaf in ahead if not (is_group and leaf["entry"] == "/VO-B") and _before(leaf, one)]
         assert one["rank"] == 1 + len({leaf["entry"] for leaf in ahead}), one
     assert ben["factor"] != 0.5 or algorithm.get("factor_from") == "key"

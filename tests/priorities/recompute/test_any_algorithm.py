@@ -24,6 +24,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects import simulate_change_set
 from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.serving import new_users, store
+from apps.priorities.serving.leaf_lines import every_leaf
 from apps.priorities.serving.served_snapshot import AccountQuery, ServedSnapshot
 from apps.priorities.shares_preview import preview_shares
 from apps.usage.services import NewSource, make_source
@@ -87,8 +88,8 @@ def served_now() -> ServedSnapshot:
 def test_every_answer_is_json_and_keys_sort_like_ranks(make: Callable[..., Site], algorithm: dict[str, Any]) -> None:
     make(algorithm)
     snapshot = served_now()
-    lines = [line for line in snapshot.every_leaf() if line["rank"] is not None]
-    text = json.dumps(list(snapshot.every_leaf()), allow_nan=False)
+    lines = [line for line in every_leaf(snapshot) if line["rank"] is not None]
+    text = json.dumps(list(every_leaf(snapshot)), allow_nan=False)
     assert (
         snapshot.lookup_json(["alice"])
         == json.dumps(snapshot.lookup(["alice"]), separators=(",", ":"), ensure_ascii=False).encode()
@@ -184,7 +185,7 @@ def test_where_groups_have_a_vector_an_account_of_a_group_is_placed(make_site: C
 def test_in_a_large_tree_a_new_user_is_computed_in_the_background(
     make: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(new_users, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(new_users, "MOST_ENTRIES_IN_REQUEST", 0)
     make({"name": "slurm-fair-tree"})
     snapshot, zoe = served_now(), AccountQuery("zoe", "physics")
     working = new_users.NewUsers._compute
@@ -193,7 +194,7 @@ def test_in_a_large_tree_a_new_user_is_computed_in_the_background(
     assert (first["rank"], first["factor"], first["key"], first["provisional"]) == (None, 0.5, None, True)
     assert snapshot.lookup_columns([zoe]) == (["zoe"], [0.5], [None])
     monkeypatch.undo()
-    monkeypatch.setattr(new_users, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(new_users, "MOST_ENTRIES_IN_REQUEST", 0)
     snapshot.lookup([zoe])
     snapshot.new_users.wait()
     later = json.loads(snapshot.lookup_json([zoe]))[0]
@@ -205,7 +206,7 @@ def test_in_a_large_tree_a_new_user_is_computed_in_the_background(
 @pytest.mark.parametrize("name", ["slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious"])
 def test_an_unknown_user_gets_the_fallback_factor_with_a_reason(make: Callable[..., Site], name: str) -> None:
     site = make({"name": name})
-    robots = [one for one in served_now().every_leaf() if one["entry"] == "/robots"]
+    robots = [one for one in every_leaf(served_now()) if one["entry"] == "/robots"]
     assert robots == []
     site.map(site.rule("/robots", kind="exact", user_pattern="r2d2", suffix=""), site.rule())
     site.job("r2d2", "c", 1)
@@ -286,7 +287,7 @@ def test_a_draft_of_settings_lists_rank_changes(
     make: Callable[..., Site], as_eva: Actor, algorithm: dict[str, Any]
 ) -> None:
     site = make({"name": "aequus", "operator": "relative", "factor_from": "key"})
-    before = {line["entry"]: line["rank"] for line in served_now().every_leaf()}
+    before = {line["entry"]: line["rank"] for line in every_leaf(served_now())}
     operation = {"op": "set_policy", "settings": {"algorithm": algorithm}}
     draft = make_change_set(
         policy_slug="grid", new=NewChangeSet(operations=[operation], reason="try"), at=AS_OF, actor=COMMAND
@@ -294,7 +295,7 @@ def test_a_draft_of_settings_lists_rank_changes(
     moves = simulate_change_set(draft, actor=as_eva)
     change_settings(policy_slug="grid", settings={"algorithm": algorithm}, reason="do", at=AS_OF, actor=COMMAND)
     site.recompute()
-    after = {line["entry"]: line for line in served_now().every_leaf()}
+    after = {line["entry"]: line for line in every_leaf(served_now())}
     assert moves is not None
     for move in moves:
         line = after.get(move["path"])

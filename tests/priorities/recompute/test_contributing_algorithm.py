@@ -81,6 +81,6 @@ def test_the_algorithm_of_the_page_is_listed_computed_and_explained(
         "Quotient of actual and target",
         "tried-quotient",
     )
-    page = client.get(reverse("dashboard:algorithm", kwargs={"policy": site.slug})).content.decode()
+    page = client.get(reverse("pages:algorithm", kwargs={"policy": site.slug})).content.decode()
     texts = ("Quotient of actual and target", "target / (target + actual) − 1/2", "rank by (s₁/t₁, s₂/t₂, …)")
     assert [text for text in texts if text not in page] == []

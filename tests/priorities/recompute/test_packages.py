@@ -13,9 +13,8 @@ from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Conflict, Invalid
-from apps.engine import operator_trial, operators
 from apps.engine.algorithms import algorithms_of_packages, get_algorithm, read_algorithm
-from apps.engine.algorithms.package_properties import disproved, measure_properties
+from apps.engine.algorithms.package_properties import disproved
 from apps.engine.analysis import properties
 from apps.engine.operators import operators_of_packages
 from apps.explain.contrasts import compare_leaves
@@ -33,9 +32,8 @@ from apps.priorities.checks import check_packages
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
-from apps.web.setting_texts import describe
+from apps.web.texts.algorithm_text import describe
 from tests.conftest import REPOSITORY
-from tests.engine.random_cases import ALGORITHMS
 from tests.priority_site import AS_OF, NO_AGING, Site, children
 
 # What the algorithm of the package does wrong is read where it computes, so that it passes the trial at load.
@@ -193,21 +191,6 @@ def test_properties_of_an_algorithm_are_measured_on_small_trees(moody: Callable[
     assert algorithm_json(get_algorithm("aequus"))["measured"] is None
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in ("aequus", "flux") else pytest.mark.deep) for name in ALGORITHMS]
-)
-def test_measured_properties_of_built_in_algorithms_equal_the_declared_ones(name: str) -> None:
-    """Both ways: no tree disproves what is declared, and some tree disproves what isn't."""
-    variants: dict[str, list[dict[str, Any]]] = {
-        "aequus": [{"operator": "relative"}, {"operator": "absolute"}, {"operator": "relative", "resolution": 8}],
-        "slurm-fair-tree": [{"ties": "as-slurm"}, {"ties": "as-documented"}],
-    }
-    for variant in variants.get(name, [{}]):
-        settings = read_algorithm({"name": name, **variant})
-        algorithm = get_algorithm(name)
-        assert measure_properties(algorithm, settings) == algorithm.properties(settings), variant
-
-
 def test_the_page_shows_measured_and_declared_properties(moody: Callable[[], None]) -> None:
     described = describe("aequus", {"name": "aequus", "operator": "boasting", "resolution": 10, "factor_from": "rank"})
     assert described is not None
@@ -221,12 +204,6 @@ def test_the_page_shows_measured_and_declared_properties(moody: Callable[[], Non
     ours = describe("aequus")
     assert ours is not None
     assert {each.measured for each in ours.properties} == {None}
-
-
-def test_built_in_operators_pass_the_checks_of_packages() -> None:
-    for operator in operators.all_operators():
-        assert operator_trial.check_definition(operator).broken == ""
-        assert operator_trial.is_entry_by_entry(operator)
 
 
 def test_an_algorithm_of_a_package_is_also_tried_with_current_usage(

@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from apps.accounts.account_ids import ENTRY_NAMESPACE, AccountKey, account_ids, entry_account, uid_of_account
+from apps.accounts.account_ids import account_ids
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.entry_accounts import ENTRY_NAMESPACE, entry_account, uid_of_account
 from apps.accounts.models import Account, AuditEvent, User
 from apps.core.errors import Conflict, Invalid
 from apps.explain.account_path import explain
@@ -34,9 +36,10 @@ from apps.priorities.models import UnmappedAccounts
 from apps.priorities.pseudonyms import pseudonymise_idle
 from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import every_leaf
 from apps.priorities.serving.lookup import AccountQuery
 from apps.series.builder import Builder
-from apps.series.daily_series import days_of, site_zone
+from apps.series.days import days_of, site_zone
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -389,7 +392,7 @@ def test_peer_accounts_are_not_looked_up_listed_suggested_or_pseudonymised(
     snapshot = store.newest(site.slug)
     assert [one["entry"] for one in snapshot.lookup([AccountQuery(str(a), namespace=ENTRY_NAMESPACE)])] == [None]
     assert [one["entry"] for one in snapshot.lookup([str(a)])] == [None]
-    assert [line["account"] for line in snapshot.every_leaf()] == [None]
+    assert [line["account"] for line in every_leaf(snapshot)] == [None]
     page = get_mapping_page(policy_slug=site.slug, at=AS_OF, actor=COMMAND)
     assert (page.unmapped, page.n_unmapped, page.n_attached, page.total_core_s) == ([], 0, 0, 0)
     assert (page.n_waiting, page.waiting_core_s) == (1, 7200.0)

@@ -14,16 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.engine.algorithms import read_algorithm
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering import JobClassRow, SourceRow
+from apps.priorities.metering import SourceRow
 from apps.priorities.recompute.fingerprint import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, computed_parts, pack_result
 from apps.priorities.snapshot_values import unpack_snapshot
+from apps.priorities.usage_factors import JobClassRow
 from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples
 

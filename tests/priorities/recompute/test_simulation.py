@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.operations.apply import tree_after
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.metering import APPROACHES, JobClassRow, SourceRow
+from apps.priorities.metering import APPROACHES, SourceRow
 from apps.priorities.recompute.fingerprint import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, load_inputs
 from apps.priorities.recompute.simulation import HORIZONS_DAYS, Changes, Projection, demand_of, project, usage_ahead
 from apps.priorities.serving import store
+from apps.priorities.usage_factors import JobClassRow
 from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples
 from tests.oracles.projection import HOUR, Bucket, Job, used_ahead

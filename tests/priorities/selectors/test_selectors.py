@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,10 +12,12 @@ from django.db import OperationalError, connection
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
 from apps.core.errors import Invalid, NotAllowed, NotFound
-from apps.explain.account_path import explain
+from apps.explain.account_path import explain, explain_me, get_me
+from apps.explain.contrasts import compare_leaves, find_leaves
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
 from apps.explain.path import level_messages, step_at
+from apps.explain.verdict import AccountFacts
 from apps.pages.monitoring.policy_gauges import count_outside
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
@@ -289,7 +292,10 @@ def test_explain_has_numbers_and_a_sentence_for_each_level(site: Site, as_eva: A
     assert result["sentences"][0]["values"] == {"rank": 2, "of": 4, "name": "physics"}
     step = result["steps"][0]
     assert (step["entry"], step["target"], step["actual"]) == ("/physics", 0.6, 0.55)
+    keys = [(one["decides"], one["sentences"][0]["key"]) for one in result["steps"]]
+    assert keys == [(True, "walk.on_decides"), (False, "walk.over")]
     assert step["message"]["key"] == "walk.on"
+    assert step["compared_by"] == {"scope": "local", "sources": []}
     assert step["message"]["numbers"]["deviation_points"] == pytest.approx(-5)
     (nobody,) = explain(policy_slug="grid", account="nobody", actor=as_eva)["results"]
     assert (nobody["entry"], nobody["error"], nobody["factor"]) == (None, "unmapped", 0.5)
@@ -386,7 +392,7 @@ def test_a_preview_shows_the_effect_of_publishing(site: Site, as_eva: Actor) -> 
     site.recompute()
     uid = _uid(site, "/physics")
     preview = preview_shares(policy_slug="grid", entry_uid=uid, shares=20, actor=as_eva)
-    assert (preview.parent.name, preview.base_revision) == ("grid", 2)
+    assert (preview.whole.name, preview.base_revision) == ("grid", 2)
     biology, physics = preview.rows
     assert (physics.is_changed, physics.before.shares, physics.after.shares) == (True, 60, 20)
     assert physics.before.target == 0.6
@@ -479,3 +485,109 @@ def test_own_entries_are_visible_before_the_first_snapshot(make_site: Callable[.
     made.job("alice", "physics", 40)
     rows = get_tree_page(policy_slug="grid", actor=as_alice).rows
     assert [row.path for row in rows] == ["/", "/physics", "/physics/alice"]
+
+
+def test_leaves_to_compare_with_are_found_by_name_and_by_rank(make_site: Callable[..., Site], as_eva: Actor) -> None:
+    """Without a name the nearest five ahead, then those behind; with one those that begin with it, by rank."""
+    names = ("bea", "abe", "cab", "dan", "eve", "fab", "gus")
+    made = make_site()
+    made.publish(children(physics={name: 1 for name in names}, idle={"": 1}), NO_AGING)
+    made.map()
+    for place, name in enumerate(names):
+        made.job(name, "physics", 1 + place)
+    made.recompute()
+
+    def found(path: str, query: str = "", actor: Actor = as_eva) -> list[tuple[str, int]]:
+        hits = find_leaves(policy_slug="grid", entry_uid=_uid(made, path), query=query, actor=actor)
+        assert [(hit.path, hit.parent_name) for hit in hits] == [(f"/physics/{hit.name}", "physics") for hit in hits]
+        return [(hit.name, hit.rank) for hit in hits]
+
+    assert found("/physics/gus") == [("fab", 6), ("eve", 5), ("dan", 4), ("cab", 3), ("abe", 2)]
+    assert found("/physics/cab") == [("abe", 2), ("bea", 1), ("dan", 4), ("eve", 5), ("fab", 6)]
+    assert found("/physics/gus", "ab") == [("abe", 2), ("cab", 3), ("fab", 6)]
+    assert found("/physics/fab", " AB ") == [("abe", 2), ("cab", 3)]
+    assert found("/physics/fab", "zz") == []
+    assert find_leaves(policy_slug="grid", entry_uid=uuid4(), actor=as_eva) == []
+
+
+def test_an_entry_with_hidden_numbers_is_compared_with_none(make_site: Callable[..., Site], as_alice: Actor) -> None:
+    made = make_site(visibility="path")
+    made.publish(PROJECTS, NO_AGING)
+    made.map()
+    for user, group in (("alice", "physics"), ("bob", "physics"), ("carol", "biology")):
+        made.job(user, group, 3)
+    made.recompute()
+    for path in ("/physics/bob", "/biology/carol"):
+        assert find_leaves(policy_slug="grid", entry_uid=_uid(made, path), actor=as_alice) == []
+    assert find_leaves(policy_slug="grid", entry_uid=_uid(made, "/physics/alice"), actor=as_alice) == []
+
+
+def test_a_group_without_members_is_a_level_of_a_group(make_site: Callable[..., Site]) -> None:
+    made = make_site()
+    made.publish([*PROJECTS, *children(idle={"": 5})], NO_AGING)
+    made.map()
+    made.job("alice", "physics", 1)
+    made.recompute()
+    snapshot = newest("grid")
+
+    def is_group(path: str) -> bool:
+        at = snapshot.tree.index_of_path(path)
+        assert at is not None
+        return step_at(snapshot, at).is_group
+
+    assert [is_group(path) for path in ("/idle", "/physics", "/physics/alice")] == [True, True, False]
+
+
+def test_the_smallest_job_is_shown_where_every_level_is_visible(site: Site, as_alice: Actor) -> None:
+    """Its size would reveal what the groups above use."""
+    site.recompute()
+    (whole,) = get_my_priority(actor=as_alice)
+    assert whole.smallest_job is not None
+    uid = _uid(site, "/physics/alice")
+    bounds = TokenBounds("fsh_x", frozenset({"self:read"}), policy_slug="grid", subtree_uid=uid)
+    (part,) = get_my_priority(actor=Actor(as_alice.user, "api", bounds))
+    assert ([step.path for step in part.walk], part.smallest_job) == (["/physics/alice"], None)
+
+
+def test_an_account_of_rest_has_the_instant_of_its_numbers(site: Site, as_alice: Actor) -> None:
+    def as_of() -> str | None:
+        me = get_me(actor=as_alice, at=None, policy_slug=None, facts_of=lambda priority: AccountFacts())
+        (account,) = me["accounts"]
+        shown: str | None = account["as_of"]
+        return shown
+
+    def algorithm() -> str | None:
+        facts: Any = {"account": "", "namespace": "", "entry": "", "facts_of": lambda priority: AccountFacts()}
+        (account,) = explain_me(actor=as_alice, at=None, policy_slug=None, **facts)["accounts"]
+        return None if account["algorithm"] is None else str(account["algorithm"]["name"])
+
+    assert (as_of(), algorithm()) == (None, None)
+    snapshot = site.recompute()
+    assert algorithm() == "aequus"
+    instant = as_of()
+    assert instant is not None
+    assert datetime.fromisoformat(instant) == snapshot.as_of
+
+
+def test_a_tie_is_one_sentence_and_no_level_decides(make_site: Callable[..., Site], as_eva: Actor) -> None:
+    made = make_site()
+    made.publish(PROJECTS, NO_AGING)
+    made.map()
+    for user in ("alice", "bob"):
+        made.job(user, "physics", 3)
+    made.recompute()
+    compared = compare_leaves(policy_slug="grid", leaf="/physics/alice", other="/physics/bob", actor=as_eva)
+    assert (compared.ahead, compared.difference.decided_by) == (None, "tie")
+    assert [message.key for message in compared.sentences] == ["contrast.tie"]
+
+
+def test_without_a_ranked_account_of_ones_own_both_entries_are_named(
+    make_site: Callable[..., Site], as_alice: Actor
+) -> None:
+    made = make_site()
+    made.publish(children(physics={"bob": 1, "carol": 1}), NO_AGING)
+    made.map()
+    made.job("bob", "physics", 3)
+    made.recompute()
+    with pytest.raises(NotFound, match="None of your accounts has a rank"):
+        compare_leaves(policy_slug="grid", other="/physics/bob", actor=as_alice)

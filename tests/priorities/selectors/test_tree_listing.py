@@ -7,17 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from apps.accounts.actor import Actor
+from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.selectors import open_view
+from apps.priorities.selectors import open_view, tree_listing
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.selectors.tree import WINDOW, get_tree_page, iterate_rows, selectable
 from apps.priorities.selectors.tree_listing import DEEPEST, Arrangement, list_rows
+from tests.policies.share_trees import trees
 from tests.priority_site import Site, children
 
 pytestmark = pytest.mark.django_db
@@ -251,3 +255,25 @@ def test_rows_are_sorted_by_name_without_regard_to_case(make_site: Callable[...,
     made.publish(children(b={"": 1}, C={"": 1}, A={"": 1}))
     assert _page(as_eva, level=1, sort="name") == ["/", "/A", "/b", "/C"]
     assert _page(as_eva, level=1, sort="-name") == ["/", "/C", "/b", "/A"]
+
+
+@pytest.mark.parametrize("most_bytes", [0, 1_000_000])
+@given(tree=trees(most=20))
+def test_siblings_are_ordered_by_name_without_regard_to_case(most_bytes: int, tree: TreeColumns) -> None:
+    """most_bytes: of names that are sorted as bytes; others are sorted as objects."""
+    everything = np.arange(len(tree))
+    with patch.object(tree_listing, "_MOST_NAME_BYTES", most_bytes):
+        order = tree_listing._order_of_names(tree, everything)
+    for i in everything.tolist():
+        below = tree.children(i)
+        assert sorted(below, key=lambda c: order[c]) == sorted(below, key=lambda c: tree.name[c].casefold())
+        names = {tree.name[c].casefold(): order[c] for c in below}
+        assert all(names[tree.name[c].casefold()] == order[c] for c in below), "equal names have one number"
+
+
+def test_small_names_are_in_order_as_they_are() -> None:
+    root = {"name": "p", "children": [{"name": name, "shares": 1} for name in ("b", "a-1", "a.0", "a0", "zz")]}
+    tree = read_document({"policy": "p", "root": root}).tree
+    assert tree.has_small_names
+    assert tree_listing._order_of_names(tree, np.arange(1, 6)).tolist() == [1, 2, 3, 4, 5]
+    assert list(tree.name[1:]) == sorted(tree.name[1:])

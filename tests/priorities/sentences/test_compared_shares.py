@@ -18,6 +18,7 @@ from apps.priorities.sentences.numbers import NBSP, ChangedShares, change_shares
 from apps.web.figures.used_and_target import short_balance, used_words_of
 from apps.web.shell import presentation
 from apps.web.svg.bars import State, Tolerance
+from tests.each_case import each_case
 
 SHARES = st.one_of(st.floats(0, 1), st.integers(0, 10_000).map(lambda n: n / 10_000))
 
@@ -53,10 +54,10 @@ def test_the_difference_shown_is_that_of_the_shares_shown(actual: float, target:
         assert read(shares.points) > 0
 
 
-MOVES = json.loads(Path(__file__).with_name("moves.json").read_text())  # scripts of pages show the same
+MOVES = json.loads(Path(__file__).with_name("moves.json").read_text())
 
 
-@pytest.mark.parametrize("move", MOVES, ids=lambda move: f"{move['from']}-{move['to']}")
+@each_case("move", MOVES, ids=lambda move: f"{move['from']}-{move['to']}")
 def test_a_share_before_and_after_and_its_change_have_the_decimals_that_they_need(move: dict[str, Any]) -> None:
     shares = change_shares(move["from"], move["to"])
     assert [text.replace(NBSP, " ") for text in (shares.before, shares.after, shares.change)] == move["shown"]
@@ -94,7 +95,7 @@ def test_balances_and_texts_of_figures_show_the_same_difference(actual: float, t
     if state is None:
         return
     assert balance.amount == shares.points
-    words = used_words_of(np.array([actual]), np.array([target]), [state])[0]
+    words = used_words_of(np.array([actual]), np.array([target]), [state], np.array([1e-5]))[0]
     assert words == f"used {shares.actual}, target {shares.target}, {shares.points_phrase} {state}"
     assert short_balance(actual, target, state).split()[1] == shares.points
 

@@ -14,6 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from apps.priorities.sentences import build_message, numbers, text_of
 from apps.priorities.sentences.catalogue import _FORMATS, TEXTS
 from apps.priorities.sentences.numbers import adjustment_sentence
+from tests.each_case import each_case
 from tests.instants import AT
 
 ROOMS = Path(__file__).resolve().parents[3] / "apps"
@@ -48,7 +49,7 @@ def holes(key: str) -> set[str]:
     return found - {"count"}
 
 
-@pytest.mark.parametrize("key", sorted(TEXTS))
+@each_case("key", sorted(TEXTS))
 def test_every_text_is_filled_by_values_of_its_names(key: str) -> None:
     for n in (1, 2):
         values = {name: sample(name) for name in holes(key)} | {"n": n, "n_siblings": n}

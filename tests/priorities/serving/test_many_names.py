@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
+from apps.core.strings import Strings
 from apps.mapping.rules.rule import Rule
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
 from tests.examples import examples
@@ -44,9 +48,10 @@ def test_known_users_of_plain_rules_are_found_without_looking_at_each_rule() -> 
     rules = [Rule("glob", _TREE.uuid(lone), suffix="/{user}")]
     known = [AccountKey("c1", "carol"), AccountKey("c1", "alice"), AccountKey("c2", "bob")]
     index = _index(_TREE, *rules, known=known)
-    results = index._find_users(["alice", "carol", "nobody", "bob"])
-    assert {name: [index.path(at) for at in result.entries] for name, result in results.items()} == {
-        "carol": ["/lone/carol"]
+    users = ["alice", "carol", "nobody", "bob", "\udc80", "Zoë", "a=b", ""]
+    entries = index.plain_entries(users)
+    assert {name: index.path(at) for name, at in zip(users, entries.tolist(), strict=True) if at >= 0} == {
+        "carol": "/lone/carol"
     }, "alice and bob are names of other entries, too"
 
 
@@ -54,10 +59,27 @@ def test_unknown_users_of_plain_rules_are_found_by_the_names_of_entries() -> Non
     rules = [Rule("glob", _TREE.uuid(0), suffix="/{group}/{user}")]
     index, alone = _index(_TREE, *rules), _index(_TREE, *rules)
     unique = [name for name in dict.fromkeys(_TREE.name) if list(_TREE.name).count(name) == 1]
-    results = index._find_users([*unique, "nobody"])
-    assert len(results) > 1, "at least some need no look at each rule"
-    assert "nobody" not in results
-    assert results == {name: alone.find(name) for name in results}
+    *entries, of_nobody = index.plain_entries([*unique, "nobody"]).tolist()
+    assert of_nobody == -1
+    plain = {name: (entry,) for name, entry in zip(unique, entries, strict=True) if entry >= 0}
+    assert len(plain) > 1, "at least some need no look at each rule"
+    assert plain == {name: alone.find(name).entries for name in plain}
+
+
+def test_users_whose_hash_is_that_of_another_name_are_not_taken_for_it() -> None:
+    rules = [Rule("glob", _TREE.uuid(0), suffix="/{group}/{user}")]
+    known, few = ["nn-known", "mm-known"], ["-"] * 8
+
+    def first_two(names: Strings) -> npt.NDArray[np.uint64]:
+        return np.array([int.from_bytes(name.encode()[:2], "little") for name in names], np.uint64)
+
+    with patch.object(Strings, "hashes", first_two):
+        index = _index(replace(_TREE), *rules, known=[AccountKey("c1", name, "physics") for name in known])
+        asked = [*dict.fromkeys(_TREE.name), *known]
+        is_found = index.plain_entries([*asked, *few]) >= 0
+        assert is_found[: len(asked) - len(known)].any(), "by the name of an entry"
+        assert is_found[len(asked) - len(known) : len(asked)].any(), "by an account"
+        assert not (index.plain_entries([*(f"{name[:2]}zz" for name in asked), *few]) >= 0).any()
 
 
 def test_the_accounts_of_an_entry_are_found_without_a_copy_of_all() -> None:

@@ -17,10 +17,14 @@ from django.db import DataError, OperationalError, connection
 
 from apps.core import blobs, mapped_columns
 from apps.core.errors import NotFound, Unavailable
+from apps.policies.tree import files
+from apps.policies.tree.stored import tree_cache
 from apps.priorities import snapshots
 from apps.priorities.models import Snapshot, StoredPlaces, UnmappedAccounts
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import every_leaf
+from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import AccountQuery, Query
 from apps.priorities.snapshot_retention import ALL_FOR, prune_snapshots
 from tests.priority_site import AS_OF, PROJECTS, Site
@@ -114,13 +118,13 @@ def test_entries_outside_the_mask_are_answered_as_unmapped(site: Site) -> None:
     found = {one["account"]: one for one in orjson.loads(got.lookup_json(["alice", "carol"], mask))}
     assert found["alice"]["entry"] == "/physics/alice"
     assert (found["carol"]["entry"], found["carol"]["error"], found["carol"]["factor"]) == (None, "unmapped", 0.5)
-    assert {one["entry"] for one in got.every_leaf(mask=mask)} == {"/physics/alice", "/physics/bob"}
+    assert {one["entry"] for one in every_leaf(got, Readable(mask, None))} == {"/physics/alice", "/physics/bob"}
 
 
 def test_every_leaf_is_listed_once_per_account(site: Site) -> None:
     site.job("zoe", "physics", 1)
     site.recompute()
-    got = [(one["account"], one["entry"]) for one in store.newest("grid").every_leaf()]
+    got = [(one["account"], one["entry"]) for one in every_leaf(store.newest("grid"))]
     assert sorted(got, key=str) == sorted(
         [
             ("alice", "/physics/alice"),
@@ -573,3 +577,21 @@ def test_a_name_of_several_namespaces_is_ambiguous_with_what_to_send(site: Site)
     assert physics is not None
     (seen,) = got.lookup(["somebody"], mask=got.subtree_mask(got.tree.uuid(physics)))
     assert seen["entry"] == "/physics", "what the caller doesn't see makes nothing ambiguous"
+
+
+def test_a_large_tree_is_one_file_for_its_revision_and_for_look_ups(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_LEAST_MAPPED_ENTRIES", 1)
+    monkeypatch.setattr(mapped_columns, "MAPPED_BYTES", 1)
+    tree_cache.clear()
+    site.recompute()
+    before = store.newest("grid").lookup(["alice"])
+    (of_revision,) = files.directory().glob("*.tree")
+    (served,) = _copies().glob("grid@*.tree")
+    assert served.samefile(of_revision)
+    of_revision.unlink()  # as other trees push it out
+    tree_cache.clear()
+    store.forget()
+    assert store.newest("grid").lookup(["alice"]) == before
+    assert not of_revision.exists(), "the served one is enough"

@@ -14,6 +14,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import every_leaf
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.runs.services import work_run_now
@@ -149,7 +150,7 @@ def test_a_job_has_the_place_of_its_partitions_association_else_that_of_all_othe
     for partition in ("gpu", ""):
         assert asked(snapshot, "bob", "phys", partition) == [("/phys/bob:gpu", factors["/phys/bob:gpu"])]
     assert asked(snapshot, "bob", "phys", "batch") == [("/phys", "no_own_entry")]
-    rows = [row for row in snapshot.every_leaf() if row["entry"] == "/phys/bob:gpu"]
+    rows = [row for row in every_leaf(snapshot) if row["entry"] == "/phys/bob:gpu"]
     assert [row["identities"] for row in rows] == [
         [{"namespace": "fjord", "user": "bob", "group": "phys", "project": "gpu"}]
     ]

@@ -17,9 +17,10 @@ from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
 from apps.series import stored_series
-from apps.series.convergence.query import Period, ShareMethod
+from apps.series.convergence.periods import Period
 from apps.series.convergence.records import ChildrenQuery, Convergence
 from apps.series.convergence.selectors import get_convergence
+from apps.series.convergence.share_methods import ShareMethod
 from apps.series.runs import enqueue_series_build
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, NO_AGING, Site, children
@@ -120,7 +121,7 @@ def test_viewers_of_totals_get_no_days_against_the_current_policy(mounted: Site)
 
 
 def test_too_many_days_or_hours_are_refused(mounted: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MOST_DAYS", "MOST_BUCKETS"):
+    for name in ("MOST_SERIES_DAYS", "MOST_SERIES_BUCKETS"):
         with monkeypatch.context() as patched:
             patched.setattr(stored_series, name, 2)
             with pytest.raises(TooLarge) as refused:
@@ -145,7 +146,7 @@ def test_rest_and_page_mark_such_days_and_offer_the_current_policy(
     assert f'href="?level={then["entry"]}&amp;measure=today"' in page
     today_page = client.get(path, level | {"measure": "today"}).content.decode()
     assert 'data-testid="against-today" data-value="3"' in today_page
-    monkeypatch.setattr(stored_series, "MOST_DAYS", 2)
+    monkeypatch.setattr(stored_series, "MOST_SERIES_DAYS", 2)
     refused = client.get(path, level | {"measure": "today"})
     assert refused.status_code == 422
     assert 'data-testid="cannot-be-shown" data-value="measure"' in refused.content.decode()

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
 from datetime import date, timedelta
 from math import inf, isnan
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.core.errors import Invalid, Malformed
-from apps.series.convergence.query import (
-    MOST_DAYS,
+from apps.series.convergence.periods import (
+    MOST_CONVERGENCE_DAYS,
     Period,
-    ShareMethod,
-    actual_share,
+    available_days_text,
     default_period,
     read_period,
+    whole_period,
+)
+from apps.series.convergence.query import BEFORE_ENTRY, select_days, select_entries
+from apps.series.convergence.share_methods import (
+    ShareMethod,
+    actual_share,
     read_share_method,
-    select_days,
-    select_entries,
     target_share,
     visible_windows,
-    whole_period,
 )
 from apps.series.convergence.verdict import (
     Shares,
@@ -36,6 +42,8 @@ from apps.series.convergence.verdict import (
     verdict_of_one,
 )
 from apps.series.daily_series import DailySeries, SeriesDays, SeriesState
+from tests.examples import examples
+from tests.oracles import convergence as oracle
 from tests.series_by_hand import plain_series
 
 FIRST = date(2026, 3, 1)
@@ -104,8 +112,56 @@ def test_an_impossible_period_names_the_possible_ones(
 
 def test_the_default_period_respects_the_limit() -> None:
     ages = SeriesState(date(1970, 1, 1), date(2026, 3, 31))
-    assert whole_period(ages, TODAY).n_days == MOST_DAYS
+    assert whole_period(ages, TODAY).n_days == MOST_CONVERGENCE_DAYS
     assert Period(date(1, 1, 3), date(1, 1, 5)).starting_earlier(40).from_on == date(1, 1, 1)
+
+
+def test_each_course_has_its_sentence_and_days_before_an_entry_are_counted() -> None:
+    rising, waits = [0.5, 0.53, 0.6, 0.7], [[0.0, 9.0, 9.0, 9.0]]
+    of_courses = {
+        "moves_away": shares_of([rising], [0.5])[0],
+        "starved": shares_of([[0.5, 0.3, 0.3, 0.3]], [0.5], waits=waits)[0],
+        "one_approaching": shares_of([[0.9, 0.8, 0.7, 0.65]], [0.5])[0],
+        "one_steady": shares_of([[0.6, 0.6, 0.601, 0.6]], [0.5])[0],
+        "one_on": shares_of([[0.5, 0.5]], [0.5])[0],
+        "one_idle": shares_of([[0.5, 0.1]], [0.5], runs=[[1.0, 0.0]])[0],
+        "one_unknown": shares_of([[0.5, math.nan]], [0.5])[0],
+    }
+    assert {key: [each.key for each in verdict_of_one(shares)] for key, shares in of_courses.items()} == {
+        key: [key] for key in of_courses
+    }
+    later, _days = shares_of([rising, [1 - each for each in rising]], [0.5, 0.5])
+    is_before = np.array([[False] * 4, [True] * 3 + [False]])
+    later = replace(later, states=np.where(is_before, BEFORE_ENTRY, later.states))
+    (sentence,) = (each for each in verdict(later) if each.key == "before_some_entries")
+    assert sentence.values == {"n": 3}
+    near = assess_entries(shares_of([[0.496]], [0.5])[0])[0]
+    assert (near.side, round(near.points, 3)) == ("under", -0.4)
+
+
+def test_a_period_has_as_many_days_as_the_limit_and_none_more() -> None:
+    last = date(2026, 3, 31)
+    first = last - timedelta(days=MOST_CONVERGENCE_DAYS - 1)
+    assert read_period(first.isoformat(), f" {last} ", state=STATE, today=TODAY).n_days == MOST_CONVERGENCE_DAYS
+    with pytest.raises(Invalid, match="That is 3,661 days"):
+        read_period((first - timedelta(days=1)).isoformat(), last.isoformat(), state=STATE, today=TODAY)
+    assert read_period("2026-03-31", "2026-03-31", state=STATE, today=TODAY).n_days == 1
+
+
+def test_before_the_first_build_a_period_ends_today() -> None:
+    nothing = SeriesState(None, None)
+    assert whole_period(nothing, TODAY) == Period(TODAY, TODAY)
+    assert default_period(nothing, TODAY) == Period(TODAY - timedelta(days=29), TODAY)
+    assert read_period("2026-04-05", "", state=nothing, today=TODAY) == Period(date(2026, 4, 5), date(2026, 4, 5))
+    assert read_period("", "2026-02-01", state=STATE, today=TODAY).n_days == 30
+    assert read_period("", "", state=STATE, today=TODAY) == default_period(STATE, TODAY)
+    for half in (SeriesState(None, TODAY), SeriesState(TODAY, None)):
+        assert available_days_text(half) == "No daily data yet."
+
+
+def test_a_text_that_is_no_date_is_quoted_up_to_40_characters() -> None:
+    with pytest.raises(Malformed, match=f"“{'x' * 40}” is not a date"):
+        read_period("x" * 60, "", state=STATE, today=TODAY)
 
 
 def test_raw_windowed_and_decayed_shares_follow_from_their_sums() -> None:
@@ -202,6 +258,37 @@ def test_an_entry_that_stays_off_target_is_reported() -> None:
     found = verdict_of_one(shares)[0]
     assert (found.key, found.values["points"]) == ("one_steady", pytest.approx(10.0))
     assert re.findall(r"\bg0\b|\d+\.\d", found.text) == ["g0", "10.0"]
+
+
+SHARE = st.integers(0, 20).map(lambda n: n / 20) | st.just(math.nan)
+COURSE = st.integers(1, 6).flatmap(
+    lambda n: st.tuples(
+        st.lists(SHARE, min_size=n, max_size=n),
+        st.lists(st.sampled_from([0.5, 0.5, 0.3]), min_size=n, max_size=n),
+        st.lists(st.sampled_from(["over", "under", "on", "starved", "met", "no_demand", ""]), min_size=n, max_size=n),
+    )
+)
+
+
+@examples(2_000, fixed=300)
+@given(COURSE)
+def test_the_course_of_an_entry_follows_from_its_distances_and_states(
+    drawn: tuple[list[float], list[float], list[str]],
+) -> None:
+    actual, target, states = drawn
+    band = [0.1 * each for each in target]
+    days = [FIRST + timedelta(days=n) for n in range(len(actual))]
+    shares = Shares(["g"], days, np.array([actual]), np.array([target]), np.array([band]), np.array([states]))
+    (entry,) = assess_entries(shares)
+    course, since = oracle.course(actual, target, band, states)
+    assert (entry.course, entry.first) == (course, since)
+    assert entry.since == (days[since] if course in ("starved", "moves_away", "approaching", "steady") else None)
+    if course != "unknown":
+        assert entry.points == pytest.approx(100 * (actual[-1] - target[-1]))
+    first = max((n + 1 for n, each in enumerate(actual) if math.isnan(each)), default=0)
+    gaps = oracle.half_times(actual[first:], target[first:], band[first:])
+    found = [(each.at, each.outcome.name.lower(), each.days) for each in half_times_of(shares, 0)]
+    assert found == [(at + first, outcome, n) for at, outcome, n in gaps]
 
 
 def test_starved_and_no_demand_are_distinct() -> None:

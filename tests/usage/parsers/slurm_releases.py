@@ -1,12 +1,10 @@
-"""Listings of Slurm 22.05 as later releases write them, into tests/golden/slurm/releases:
+"""Listings of Slurm 22.05 as 23.02 writes them (data_parser v0.0.39), into tests/golden/slurm/releases:
 `python -m tests.usage.parsers.slurm_releases` makes them from the real ones of tests/golden/slurm/site, and from a few
 jobs that the site had none of: resized, revoked, completing, configuring, held for a requeue.
 
-Built from the published schemas of data_parser v0.0.39 (23.02) to v0.0.42 (24.11) and from Slurm's source; nothing of
-its code is here. What matters to a reader: which numbers are `{set, infinite, number}`, how states are listed, where
-the list of jobs stands in the document, and what `meta` is called. Known: one word up to v0.0.39, from v0.0.40 a base
-and then flags in the order of their bits, with PENDING for a base that slurmdbd doesn't store. Inferred: that v0.0.43
-to v0.0.45 (25.05 to 26.05) differ from v0.0.42 in nothing that is read, and the bases beside flags of live jobs.
+Built from the published schemas and from Slurm's source; nothing of its code is here. v0.0.40 to v0.0.45 are captured:
+tests/golden/slurm/24.11.5 and 26.05.5. What matters to a reader: which numbers are `{set, infinite, number}`, that
+states are one word, and what `meta` is called.
 """
 
 from __future__ import annotations
@@ -16,13 +14,7 @@ from pathlib import Path
 from typing import Any
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "slurm"
-# Version of the data parser, v0.0.N. "24.05-v0.0.39" is what `--json=v0.0.39` of 24.05 prints.
-RELEASES = {
-    **{"23.02": 39, "23.11": 40, "24.05": 41, "24.05-v0.0.39": 39, "24.11": 42},
-    **{"25.05": 43, "25.11": 44, "26.05": 45},
-}
-_PATCH = {"23.02": 8, "23.11": 10, "24.05": 3, "24.11": 5, "25.05": 4, "25.11": 1, "26.05": 0}
-_FLAGS_OF_RUNNING = frozenset(("CONFIGURING", "RESIZING", "SIGNALING", "STOPPED"))
+RELEASE = "23.02"
 _NUMBERS = (
     *("array_job_id", "array_task_id", "array_max_tasks", "billable_tres", "cores_per_socket", "cpus_per_task", "cpus"),
     *("cpu_frequency_minimum", "cpu_frequency_maximum", "cpu_frequency_governor", "delay_boot", "het_job_id"),
@@ -30,12 +22,7 @@ _NUMBERS = (
     *("tasks_per_board", "tasks", "memory_per_cpu", "memory_per_node", "minimum_cpus_per_node", "priority"),
     *("minimum_tmp_disk_per_node", "sockets_per_node", "time_limit", "time_minimum", "threads_per_core"),
 )
-_TIMES = (
-    *("accrue_time", "deadline", "eligible_time", "end_time", "last_sched_evaluation", "preempt_time", "pre_sus_time"),
-    *("resize_time", "start_time", "submit_time", "suspend_time"),
-)
 _LISTS = ("profile", "shared", "gres_detail")
-_FILES = {"stderr_expanded": "standard_error", "stdin_expanded": "standard_input", "stdout_expanded": "standard_output"}
 
 Json = dict[str, Any]
 
@@ -44,53 +31,22 @@ def number(value: float | None, *, infinite: bool = False) -> Json:
     return {"set": value is not None and not infinite, "infinite": infinite, "number": value or 0}
 
 
-def _exit(code: Any) -> Json:
-    """Since 23.11."""
-    given = code.get("return_code", 0) if isinstance(code, dict) else code
-    signal = {"id": number(None), "name": ""}
-    return {"status": ["FAILED" if given else "SUCCESS"], "return_code": number(given or 0), "signal": signal}
-
-
-def accounted_state(word: str) -> list[str]:
-    """The list in place of the word in accounting: slurmdbd stores no base beside a flag."""
-    return ["PENDING", word] if word in ("REQUEUED", "RESIZING", "REVOKED") else [word]
-
-
-def listed_state(word: str) -> list[str]:
-    """The list in place of the word in a listing of live jobs; the word hides the base."""
-    if word in ("COMPLETING", "STAGE_OUT"):
-        return ["COMPLETED", word]
-    if word in _FLAGS_OF_RUNNING:
-        return ["RUNNING", word]
-    return ["PENDING", word] if word in ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REVOKED") else [word]
-
-
-def _listed(job: Json, release: str) -> Json:
-    parser = RELEASES[release]
+def _listed(job: Json) -> Json:
     made = {**job, "nice": job["nice"] or 0, "hold": job["priority"] == 0, "preemptable_time": 0}
     if made["nice"] > 2**31:
         made["nice"] -= 2**32
     for name in _NUMBERS:
         made[name] = number(job[name], infinite=name == "time_limit" and job[name] is None)
     made |= {name: job[name] or [] for name in _LISTS}
-    if parser >= 40:
-        made |= {name: number(made[name]) for name in (*_TIMES, "preemptable_time")}
-        made |= {name: _exit(job[name]) for name in ("exit_code", "derived_exit_code")}
-        made["job_state"] = listed_state(job["job_state"])
-    else:
-        made |= {name: number(job[name]) for name in ("exit_code", "derived_exit_code")}
-    if parser >= 42:
-        made |= {name: job[source] for name, source in _FILES.items()}
-    made["job_resources"] = {}
-    return made
+    made |= {name: number(made[name]) for name in ("exit_code", "derived_exit_code")}
+    return {**made, "job_resources": {}}
 
 
-def _accounted(job: Json, release: str) -> Json:
-    parser = RELEASES[release]
+def _accounted(job: Json) -> Json:
     time = {**job["time"], "limit": number(job["time"]["limit"], infinite=job["time"]["limit"] is None)}
     array = {**job["array"], "task_id": number(job["array"]["task_id"]), "task": job["array"]["task"] or ""}
     unset = {"memory_per_cpu": number(None), "memory_per_node": number(0)}
-    made = {
+    return {
         **job,
         "time": time,
         "array": array,
@@ -107,16 +63,6 @@ def _accounted(job: Json, release: str) -> Json:
         "steps": [],
         "tres": {kind: [_tres(part) for part in listed] for kind, listed in job["tres"].items()},
     }
-    if parser >= 40:
-        made["state"] = {**job["state"], "current": accounted_state(job["state"]["current"])}
-        made |= {name: _exit(job[name]) for name in ("exit_code", "derived_exit_code")}
-        made["association"]["id"] = 7
-    if parser >= 41:
-        time["planned"] = number(max((job["time"]["start"] or 0) - job["time"]["eligible"], 0))
-        made |= dict.fromkeys(_FILES, "")
-    if parser >= 42:
-        made |= {"restart_cnt": 0, "qosreq": ""}
-    return made
 
 
 def _tres(part: Json) -> Json:
@@ -124,39 +70,13 @@ def _tres(part: Json) -> Json:
     return {**part, "name": part["name"] or "", "count": -2 if part["count"] is None else part["count"]}
 
 
-def document(command: str, jobs: list[Json], release: str) -> Json:
+def document(command: str, jobs: list[Json]) -> Json:
     """As the command itself prints it; slurmrestd names its plug-in besides."""
-    parser, version_of_slurm = RELEASES[release], release.partition("-")[0]
-    major, minor = version_of_slurm.split(".")
-    patch = _PATCH[version_of_slurm]
-    program = command.split()
-    listed: Json = {"jobs": jobs}
-    if parser < 40:
-        version: Json = {"major": int(major), "micro": patch, "minor": int(minor)}
-        plugins = {"data_parser": f"v0.0.{parser}", "accounting_storage": "accounting_storage/slurmdbd"}
-        slurm = {"version": version, "release": f"{version_of_slurm}.{patch}"}
-        return {
-            "meta": {"plugins": plugins, "command": program, "Slurm": slurm},
-            "errors": [],
-            "warnings": [],
-            **listed,
-        }
-    if "squeue" in command:
-        listed |= {name: number(1_795_421_139) for name in ("last_backfill", "last_update")}
-    plugin = {
-        "type": "",
-        "name": "",
-        "data_parser": f"data_parser/v0.0.{parser}",
-        "accounting_storage": "accounting_storage/slurmdbd",
-    }
-    slurm = {
-        "version": {"major": major, "micro": str(patch), "minor": minor},
-        "release": f"{version_of_slurm}.{patch}",
-        "cluster": "c1",
-    }
-    client = {"source": "/dev/pts/0", "user": "root", "group": "root"}
-    meta = {"plugin": plugin, "client": client, "command": program, "slurm": slurm}
-    return {**listed, "meta": meta, "errors": [], "warnings": []}
+    version: Json = {"major": 23, "micro": 8, "minor": 2}
+    plugins = {"data_parser": "v0.0.39", "accounting_storage": "accounting_storage/slurmdbd"}
+    slurm = {"version": version, "release": f"{RELEASE}.8"}
+    meta = {"plugins": plugins, "command": command.split(), "Slurm": slurm}
+    return {"meta": meta, "errors": [], "warnings": [], "jobs": jobs}
 
 
 def written(document: Json) -> str:
@@ -204,20 +124,19 @@ def _live(real: list[Json]) -> list[Json]:
     ]
 
 
-def built(release: str, kind: str) -> Json:
-    """The document of one release. kind: squeue or sacct."""
+def built(kind: str) -> Json:
+    """The document with jobs. kind: squeue or sacct."""
     make, command = (_listed, "squeue --json") if kind == "squeue" else (_accounted, "sacct -a --json -S now-1hours")
-    return document(f"/usr/bin/{command}", [make(job, release) for job in jobs_of_22_05(kind)], release)
+    return document(f"/usr/bin/{command}", [make(job) for job in jobs_of_22_05(kind)])
 
 
 def main() -> None:
     folder = GOLDEN / "releases"
     folder.mkdir(exist_ok=True)
-    for release in RELEASES:
-        for kind in ("squeue", "sacct"):
-            (folder / f"{release}-{kind}.json").write_text(written(built(release, kind)), encoding="utf-8")
-            empty = document(f"/usr/bin/{kind} --json", [], release)
-            (folder / f"{release}-{kind}-empty.json").write_text(written(empty), encoding="utf-8")
+    for kind in ("squeue", "sacct"):
+        (folder / f"{RELEASE}-{kind}.json").write_text(written(built(kind)), encoding="utf-8")
+        empty = document(f"/usr/bin/{kind} --json", [])
+        (folder / f"{RELEASE}-{kind}-empty.json").write_text(written(empty), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from apps.core.errors import Invalid
+from apps.usage.parsers.base import RecordRow
+from apps.usage.parsers.field_values import BadRecord, checked
 from apps.usage.parsers.registry import AUTO, FORMATS, format_of
+from tests.instants import AT
 from tests.usage.parsers.reading import STOCKHOLM, Read, read
 from tests.usage.parsers.slurm_files import sacct
 
@@ -118,3 +122,14 @@ def test_the_shared_field_inputs_are_read_as_their_table_says() -> None:
     for file in ("b24_ur2.xml", "b42_pandas.sacct", "b22.gwf"):
         with pytest.raises(Invalid):
             shared(file)
+
+
+def test_a_row_is_refused_for_its_first_number_out_of_bounds() -> None:
+    """Rows of REST are checked without notes: there nothing is ignored."""
+    row = RecordRow("1", "ada", start_at=AT - timedelta(hours=1), end_at=AT, cpus=1.0, requested_s=3600.0)
+    assert checked(row) == row
+    for name in ("cpus", "gpus", "nodes", "mem_mb", "billing", "requested_s"):
+        for value, code in ((-1.0, "negative_number"), (1e30, "absurd_number"), (float("nan"), "absurd_number")):
+            with pytest.raises(BadRecord) as refused:
+                checked(row._replace(**{name: value}))  # type: ignore[arg-type]
+            assert (name, refused.value.code) == (name, code)

@@ -186,3 +186,12 @@ def test_a_running_job_has_the_same_key_as_its_accounting_line() -> None:
         return job.cluster, job.job, job.array_task, job.submit_at, job.restart
 
     assert key(running) == key(only(GE, line()))
+
+
+def test_a_file_is_known_by_its_first_line_where_its_head_ends_within_another() -> None:
+    whole = line().encode()
+    for head in (whole, b"# Version: 8.1.9\n" + whole, whole + whole[:20], whole + b"2026"):
+        assert GE.sniff(head)
+    assert not GE.sniff(whole[:20])
+    assert not GE.sniff(b"a:b\n" + whole)
+    assert not GE.sniff(b"")

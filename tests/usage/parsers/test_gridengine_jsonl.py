@@ -10,6 +10,7 @@ import pytest
 from apps.usage.parsers.gridengine import GridEngine
 from apps.usage.parsers.gridengine_jsonl import GridEngineJsonl
 from apps.usage.parsers.registry import AUTO, format_of
+from tests.each_case import each_case
 from tests.usage.parsers.reading import only, read
 from tests.usage.parsers.test_gridengine import line as colon_line
 
@@ -66,6 +67,26 @@ def test_a_run_is_the_one_of_the_colon_separated_file(unit_us: int) -> None:
     assert job == other
 
 
+@each_case(
+    ("usage", "mem_mb"),
+    [
+        ({"usage": {"maxvmem": 2.0**21}}, 2),  # 9.0
+        ({"rusage": {"maxvmem": 1.0}, "eusage": {"maxvmem": 2.0**22}, "gpu": {"maxvmem": 7}}, 4),  # since 9.1
+        ({"eusage": {"maxvmem": 2.0**22}, "usage": {"maxvmem": 2.0**21}}, 4),  # a site's own group called usage
+        ({"eusage": {}}, 0),
+        ({"eusage": []}, 0),
+    ],
+)
+def test_memory_is_that_of_the_execution_daemon_in_every_release(usage: dict[str, Any], mem_mb: int) -> None:
+    assert only(OCS, line(usage=usage)).mem_mb == mem_mb
+
+
+def test_a_line_of_9_1_names_no_slave_task_and_who_deleted_it() -> None:
+    """Its writer puts NONE where the run is that of the job, and members that 9.0 hasn't."""
+    job = only(OCS, line(pe_taskid="NONE", deleted_by="ada@login1", arid=7, ar_submission_time=START * US))
+    assert (job.job, job.cpus, job.hours) == ("101", 4, 1)
+
+
 @pytest.mark.parametrize("given", [{"pe_taskid": "1.node1"}, {"pe_task_id": "1.node1"}, {"submission_time": 0}])
 def test_slave_tasks_are_part_of_their_job(given: dict[str, Any]) -> None:
     found = read(OCS, line() + line(**given))
@@ -96,7 +117,7 @@ def test_bytes_of_another_encoding_refuse_no_run() -> None:
     assert read(OCS, data).cpu_h == 4
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "code"),
     [
         (line(job_number="x"), "bad_job"),

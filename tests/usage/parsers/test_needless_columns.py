@@ -10,6 +10,7 @@ import pytest
 
 from apps.usage.parsers.base import MOST_RATE, RecordBatch
 from apps.usage.parsers.registry import FORMATS
+from tests.each_case import each_case
 from tests.usage.parsers.reading import read
 from tests.usage.parsers.slurm_files import sacct
 
@@ -91,7 +92,7 @@ def batch_of(name: str, text: str) -> tuple[RecordBatch, list[str]]:
     return batch, [note.removeprefix("values_ignored ") for note in found.notes if note.startswith("values_ignored")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "text", "ignored"),
     [
         ("sacct", sacct({"AllocTRES": "billing=?,cpu=8,gres/gpu=two,mem=12.27Q,node=1"}), 3),

@@ -212,3 +212,17 @@ def test_reading_resumes_after_any_chunk() -> None:
     assert [job.job for job in rest.jobs] == [job.job for job in whole.jobs[50:]]
     assert rest.codes == whole.codes == [(61, "not_a_number")]
     assert whole.pieces[-1].offset == len(text)
+
+
+def test_an_instant_of_another_type_is_no_submission() -> None:
+    other = '<TimeInstant urf:type="eligible">2026-10-01T06:00:00Z</TimeInstant>'
+    submit = '<TimeInstant urf:type="Submit">2026-10-01T07:00:00Z</TimeInstant>'
+    assert only(UR, records(record(Time=other + submit))).submit_at == START - timedelta(hours=1)
+    assert only(UR, records(record(Time=other))).submit_at == START
+
+
+def test_a_job_is_named_by_its_record_else_by_its_local_else_by_its_global_id() -> None:
+    named = record(record_id="")
+    assert only(UR, records(record())).job == "r1"
+    assert only(UR, records(named)).job == "17"
+    assert only(UR, records(named.replace("<LocalJobId>17</LocalJobId>", ""))).job == "grid/17"

@@ -14,6 +14,7 @@ from apps.usage.parsers.pbs import Pbs
 from apps.usage.parsers.registry import format_of
 from apps.usage.records.stored_runs import rows_by_lines
 from apps.usage.records.versions import StoredVersions
+from tests.each_case import each_case
 from tests.usage.parsers import reading
 from tests.usage.parsers.reading import STOCKHOLM, Job, Read, jobs_of
 
@@ -202,7 +203,7 @@ def test_the_local_time_of_the_line_replaces_a_missing_end() -> None:
     assert read(PBS, text).codes == [(1, "naive_time")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("bad", "code"),
     [
         ("01/01/2026 02:01:00;E\n", "too_few_fields"),
@@ -365,3 +366,42 @@ def test_logs_from_the_field_count_what_they_should(vectors_dir: Path, name: str
         assert found.jobs[2].project == "proj x"
     if name == "b29_pbs_secondrun.acct":
         assert [job.start_at for job in found.jobs if job.state == "running"] == [at(1_795_685_400)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kinds"),
+    [
+        ({"Resource_List__select": "1:ncpus=4:ngpus=2:gpu_type=h100"}, {"gpu:h100": 2}),
+        (
+            {"Resource_List__select": "1:ncpus=4:ngpus=1:accelerator_model=Tesla_T4+1:ncpus=4:ngpus=1"},
+            {"gpu:tesla_t4": 2},
+        ),
+        ({"Resource_List__select": "1:ngpus=1:gpu_type=t4+1:ngpus=1:gpu_type=h100"}, {"gpu:t4": 1, "gpu:h100": 1}),
+        ({"Resource_List__select": "2:ngpus=2:gpu_type=t4+1:ngpus=1:gpu_type=h100"}, {}),  # more than it was given
+        ({"Resource_List__gpu_model": "A100"}, {"gpu:a100": 2}),
+        ({"Resource_List__gpu_model": "a" * 70}, {}),
+        ({"Resource_List__gres": "matlab:2+fluent"}, {"gres/matlab": 2, "gres/fluent": 1}),
+        ({"exec_vnode": "(n1:ncpus=4:ngpus=2:mem=8gb:nvme=1:host=n1)+(n2:nvme=2)"}, {"gres/nvme": 3}),
+        ({}, {}),
+    ],
+)
+def test_types_of_gpus_and_a_sites_own_resources_are_kinds(fields: dict[str, str], kinds: dict[str, float]) -> None:
+    values = {"exec_vnode": "(n1:ncpus=4:ngpus=2:mem=8gb)", **fields}
+    found = read(PBS, line("E", **values))
+    batch = rows_by_lines(concatenate_batches([piece.batch for piece in found.pieces]), StoredVersions.none(1), {})
+    assert [dict(batch.kinds[code]) for code in batch.kind] == [kinds]
+    assert batch.gpus.tolist() == [2]
+
+
+def test_without_allocated_resources_a_job_has_those_of_its_request() -> None:
+    """exec_vnode is of PBS Pro alone; an unknown number is no number."""
+    torque: dict[str, Any] = {"exec_vnode": None, "Resource_List__mem": "3gb", "Resource_List__ngpus": 2}
+    job = only(PBS, line("E", **torque, Resource_List__nodect=3))
+    assert (job.cpus, job.nodes, job.mem_mb, job.gpus) == (4, 1, 3072, 2)
+    job = only(PBS, line("E", **torque, Resource_List__nodect=3, exec_host=None))
+    assert (job.cpus, job.nodes, job.mem_mb, job.gpus) == (4, 3, 3072, 2)
+    unreadable = {**torque, "exec_vnode": "(n1:ncpus=many)"}
+    job = only(PBS, line("E", **unreadable, Resource_List__nodect=3, exec_host=None))
+    assert (job.cpus, job.nodes, job.mem_mb, job.gpus) == (4, 3, 3072, 2)
+    job = only(PBS, line("E", exec_vnode=None, exec_host=None))
+    assert (job.cpus, job.nodes, job.mem_mb, job.gpus) == (4, 0, 0, 0)

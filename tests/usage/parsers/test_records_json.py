@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from apps.core.errors import Invalid, TooLarge
 from apps.usage.parsers.records_json import Records, parse_records
 from apps.usage.parsers.records_plain import FIELDS
+from tests.each_case import each_case
 from tests.usage.parsers.reading import Job, jobs_of
 
 GOOD = {"job": "1", "user": "alice", "start": "2026-11-01T01:00:00Z", "end": "2026-11-01T02:00:00Z", "cpus": 8}
@@ -78,7 +79,7 @@ def test_running_and_waiting_jobs_need_no_end() -> None:
     assert [row.state for row in jobs(parse([running, pending, withdrawn]))] == ["running", "pending", "withdrawn"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("record", "code"),
     [
         ({**GOOD, "cpu": 8}, "unknown_field"),

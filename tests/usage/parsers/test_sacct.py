@@ -9,6 +9,7 @@ import pytest
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import NO_TIME, Reading, instant
 from apps.usage.parsers.slurm_values import count_tasks, read_duration_s, read_tres
+from tests.each_case import each_case
 from tests.usage.parsers.slurm_files import AT, STOCKHOLM, only, read, refused, sacct, states
 
 LOCAL = {"Submit": "2026-10-24T20:00:00", "ElapsedRaw": ""}
@@ -76,7 +77,7 @@ def test_joined_files_can_have_several_headers() -> None:
     assert found.batch.line.tolist() == [2, 4, 6]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("state", "given", "expected"),
     [
         ("CANCELLED by 75200", {}, [0, 0, 1, 0]),
@@ -156,20 +157,31 @@ def test_a_missing_end_follows_from_elapsed() -> None:
     assert refused(sacct({"End": "Unknown", "ElapsedRaw": ""})).code == "no_end"
 
 
+_OTHER_KINDS = {"gres/shard:a100": 3, "license/matlab": 2, "bb/cray": 1024}
+
+
 @pytest.mark.parametrize(
-    ("tres", "expected"),
+    ("tres", "expected", "kinds"),
     [
-        ("billing=2,cpu=2,gres/gpu=1,mem=4000M,node=1", (2, 1, 4000, 1, 2)),
-        ("cpu=2,gres/gpu:a100=1,gres/gpu:v100=3,mem=2G", (2, 4, 2048, np.nan, np.nan)),
-        ("gres/gpu=4,gres/gpu:a100=4,gres/gpumem=80G", (np.nan, 4, np.nan, np.nan, np.nan)),
-        ("mem=1.50T,cpu=1", (1, np.nan, 1.5 * 1024 * 1024, np.nan, np.nan)),
-        ("mem=2048K", (np.nan, np.nan, 2, np.nan, np.nan)),
-        ("mem=512,energy=12", (np.nan, np.nan, 512, np.nan, np.nan)),
-        ("", (np.nan,) * 5),
+        ("billing=2,cpu=2,gres/gpu=1,mem=4000M,node=1", (2, 1, 4000, 1, 2), {}),
+        ("cpu=2,gres/gpu:a100=1,gres/gpu:v100=3,mem=2G", (2, 4, 2048, np.nan, np.nan), {"gpu:a100": 1, "gpu:v100": 3}),
+        ("gres/gpu=4,gres/gpu:a100=4,gres/gpumem=80G", (np.nan, 4, np.nan, np.nan, np.nan), {"gpu:a100": 4}),
+        ("gres/gpu=2,gres/gpu:A100=3", (np.nan, 3, np.nan, np.nan, np.nan), {"gpu:a100": 3}),
+        ("gres/gpu=1,gres/gpu:a100_1g.5gb=2", (np.nan, 2, np.nan, np.nan, np.nan), {"gpu:a100_1g.5gb": 2}),
+        ("gres/shard:a100=3,license/matlab=2,bb/cray=1G", (np.nan,) * 5, _OTHER_KINDS),
+        ("mem=1.50T,cpu=1", (1, np.nan, 1.5 * 1024 * 1024, np.nan, np.nan), {}),
+        ("mem=2048K", (np.nan, np.nan, 2, np.nan, np.nan), {}),
+        ("mem=512,energy=12", (np.nan, np.nan, 512, np.nan, np.nan), {"energy": 12}),
+        ("mem=512,energy=18446744073709551614", (np.nan, np.nan, 512, np.nan, np.nan), {}),
+        ("cpu=1,energy=0,vmem=1G,pages=4,fs/disk=9", (1, np.nan, np.nan, np.nan, np.nan), {}),
+        ("", (np.nan,) * 5, {}),
     ],
 )
-def test_trackable_resources_are_read_with_their_units(tres: str, expected: tuple[float, ...]) -> None:
-    amounts, unreadable = read_tres(tres)
+def test_trackable_resources_are_read_with_their_units(
+    tres: str, expected: tuple[float, ...], kinds: dict[str, float]
+) -> None:
+    amounts, of_kinds, unreadable = read_tres(tres)
+    assert dict(of_kinds) == kinds
     assert tuple(amounts) == pytest.approx(expected, nan_ok=True)
     assert unreadable == ()
 
@@ -178,6 +190,14 @@ def test_trackable_resources_are_read_with_their_units(tres: str, expected: tupl
 def test_invalid_resource_amounts_are_rejected_where_no_column_has_the_processors(tres: str) -> None:
     assert refused(sacct({"AllocTRES": tres, "AllocCPUS": ""})).code == "bad_tres"
     assert read(sacct({"AllocTRES": tres})).notes == {"values_ignored AllocTRES": 1}
+
+
+def test_gpus_are_no_fewer_than_those_of_their_kinds_where_their_number_is_ignored() -> None:
+    """Else their kinds would be taken from the GPUs of other jobs of the same hour."""
+    found = read(sacct({"AllocTRES": "cpu=2,gres/gpu=9999999999,gres/gpu:a100=2,gres/gpu:1g.10gb=1,node=1"}))
+    batch = found.batch
+    assert (batch.gpus.tolist(), dict(batch.kinds[batch.kind[0]])) == ([3.0], {"gpu:a100": 2.0, "gpu:1g.10gb": 1.0})
+    assert found.notes == {"values_ignored gpus": 1}
 
 
 @pytest.mark.parametrize(
@@ -297,7 +317,7 @@ def test_local_times_without_a_zone_are_rejected_with_the_remedy() -> None:
     assert instant(int(batch.start_us[0])) == datetime(2026, 1, 1, 1, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "code"),
     [
         ({"JobIDRaw": "x"}, "bad_job"),
@@ -338,3 +358,44 @@ def test_names_must_be_utf_8_and_free_text_is_ignored() -> None:
     found = read(text)
     assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(3, "bad_text")]
     assert found.batch.line.tolist() == [2]
+
+
+def test_consumed_energy_is_a_kind_unless_allocated_resources_name_it() -> None:
+    """ConsumedEnergyRaw is in joules; 0 and Slurm's numbers for none are no energy."""
+    rows = [
+        {"ConsumedEnergyRaw": "7200", "JobIDRaw": "1"},
+        {"ConsumedEnergyRaw": "0", "JobIDRaw": "2"},
+        {"ConsumedEnergyRaw": "18446744073709551614", "JobIDRaw": "3"},
+        {"ConsumedEnergyRaw": "5", "JobIDRaw": "4", "AllocTRES": "billing=8,cpu=8,energy=9,mem=16G,node=1"},
+        {"ConsumedEnergyRaw": "much", "JobIDRaw": "5"},
+        {"ConsumedEnergyRaw": "", "JobIDRaw": "6", "AllocTRES": "cpu=8,gres/gpu:a100=2"},
+        {"ConsumedEnergyRaw": "11", "JobIDRaw": "7", "AllocTRES": "cpu=8,gres/gpu:a100=2"},
+    ]
+    parsed = read(sacct(*rows))
+    kinds = {
+        job.decode(): dict(parsed.batch.kinds[kind])
+        for job, kind in zip(parsed.batch.job, parsed.batch.kind, strict=True)
+    }
+    energies = {job: of_job.get("energy") for job, of_job in kinds.items()}
+    assert energies == {"1": 7200.0, "2": None, "3": None, "4": 9.0, "5": None, "6": None, "7": 11.0}
+    assert kinds["7"] == {"gpu:a100": 2.0, "energy": 11.0}
+    assert parsed.rejections == []
+    assert sum(n for name, n in parsed.notes.items() if "ConsumedEnergyRaw" in name) == 1
+
+
+def test_a_time_with_a_letter_next_to_the_digits_is_refused() -> None:
+    """`:` follows 9 and `/` precedes 0 in ASCII."""
+    for bad in ("2026-01-01T0::00:00", "2026-01-0/T00:00:00", "202:-01-01T00:00:00"):
+        parsed = read(sacct({"Start": bad, "JobIDRaw": "1"}, {"JobIDRaw": "2"}))
+        assert [(rejection.line, rejection.code) for rejection in parsed.rejections] == [(2, "bad_time")], bad
+        assert [job.decode() for job in parsed.batch.job] == ["2"]
+
+
+def test_a_single_0_is_no_time_and_other_digits_are_seconds() -> None:
+    never_ran = {"State": "CANCELLED", "Start": "0", "End": "1767225700", "AllocTRES": ""}
+    batch = only(sacct({"JobIDRaw": "1", **never_ran}, {"JobIDRaw": "2", "Submit": "1767225000"}))
+    assert (batch.start_us[0], batch.start_us[1], batch.submit_us[1]) == (
+        NO_TIME,
+        1_767_225_660_000_000,
+        1_767_225_000_000_000,
+    )

@@ -15,6 +15,7 @@ from apps.usage.parsers import json_items, slurm_json
 from apps.usage.parsers.base import instant
 from apps.usage.parsers.json_items import JsonItems
 from apps.usage.parsers.sacct_json import SacctJson
+from apps.usage.parsers.slurm_json import RejectedJob, seconds_of
 from apps.usage.parsers.slurm_values import number_of
 from tests.usage.parsers.slurm_files import READING, facts, read, states
 
@@ -311,3 +312,24 @@ def test_invalid_bytes_anywhere_are_rejected_in_finite_time(junk: bytes, at: int
     for rejection in found.rejections:
         assert rejection.code
         assert rejection.message
+
+
+def test_a_byte_order_mark_and_blanks_before_a_document_are_skipped() -> None:
+    plain = parse(document(old()))
+    for before in (b"\xef\xbb\xbf", b" \n", b"\xef\xbb\xbf\n\t "):
+        parsed = parse(before + document(old()).encode())
+        assert (parsed.rejections, parsed.batch.job.tolist()) == ([], plain.batch.job.tolist())
+
+
+def test_a_time_that_is_needed_says_what_is_wrong_with_it() -> None:
+    wrong: tuple[tuple[Any, str], ...] = (
+        (-5, "start is -5, below zero."),
+        ("soon", "start is soon: it must be a number of seconds."),
+    )
+    for value, message in wrong:
+        with pytest.raises(RejectedJob) as refused:
+            seconds_of("start", value)
+        assert (refused.value.code, refused.value.message) == ("bad_time", message)
+        assert seconds_of("start", value, is_needed=False) is None
+    missing: list[Any] = [None, {}, 0, 7.5]
+    assert [seconds_of("start", each) for each in missing] == [None, None, 0, 7.5]

@@ -12,6 +12,7 @@ from apps.usage.parsers.registry import AUTO, format_of
 from apps.usage.parsers.sacct_json import SacctJson
 from apps.usage.parsers.slurm_queue import SlurmQueue
 from apps.usage.parsers.slurm_values import read_amount, read_tres
+from tests.each_case import each_case
 from tests.usage.parsers.slurm_files import READING, core_s, only, read, refused, sacct, states
 
 RUNS = {"State": "RUNNING", "End": "Unknown"}
@@ -66,7 +67,7 @@ def test_resources_that_arent_counted_are_passed_over(tres: str) -> None:
     assert [batch.cpus[0], batch.gpus[0], batch.mem_mb[0], batch.nodes[0], batch.billing[0]] == [8, 2, 16384, 1, 64]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("job", "column"),
     [
         *[({}, name) for name in ("AllocCPUS", "AllocNodes", "ReqCPUS", "ReqNodes", "NNodes", "NCPUS", "ReqTRES")],
@@ -78,7 +79,7 @@ def test_resources_that_arent_counted_are_passed_over(tres: str) -> None:
         *[(NEVER, name) for name in ("ElapsedRaw", "AllocNodes", "TimelimitRaw")],
     ],
 )
-@pytest.mark.parametrize("text", [BROKEN, "18446744073709551615", "4294967294K", "-1"])
+@each_case("text", [BROKEN, "18446744073709551615", "4294967294K", "-1"])
 def test_a_column_that_isnt_needed_never_refuses_a_row(job: dict[str, str], column: str, text: str) -> None:
     whole = only(sacct(job))
     found = read(sacct(job | {column: text}))

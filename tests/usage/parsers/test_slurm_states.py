@@ -13,6 +13,7 @@ import pytest
 from apps.usage.parsers.base import FINISHED, PENDING, RUNNING, WITHDRAWN
 from apps.usage.parsers.sacct_json import SacctJson
 from apps.usage.parsers.slurm_queue import SlurmQueue
+from tests.each_case import each_case
 from tests.usage.parsers.slurm_files import READING, read, sacct, states
 
 T0 = 1_767_225_600
@@ -128,7 +129,7 @@ def test_every_base_with_any_two_flags_in_any_order_is_read(base: str) -> None:
     assert listed(*orders, ended=True).batch.state.tolist() == queued
 
 
-@pytest.mark.parametrize("flag", FLAGS)
+@each_case("flag", FLAGS)
 def test_a_single_word_hides_the_base(flag: str) -> None:
     """As text and data parsers before v0.0.40 print it."""
     expected = NEVER if flag == "REVOKED" else OVER

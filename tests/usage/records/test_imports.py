@@ -22,8 +22,10 @@ from apps.runs.models import Run
 from apps.runs.services import cancel_run, claim_run, work_due_runs, work_lease, work_run_now
 from apps.usage import selectors
 from apps.usage.models import Bucket, Import, Record, RejectedLine, Source
+from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow
 from apps.usage.records import uploads
-from apps.usage.records.imports import run_import
+from apps.usage.records.imports import ImportTotals, run_import
+from apps.usage.records.versions import Counts
 from apps.usage.services import NewImport, confirm_import, start_import
 from tests.instants import AT
 from tests.killed_process import work_all, work_until_killed
@@ -356,3 +358,40 @@ def test_lines_of_joined_rows_are_counted_singly(source: Source) -> None:
     assert made.run.result["rejected"] == 1000
     assert made.run.result["by_code"] == {"too_few_fields": 1000}
     assert RejectedLine.objects.count() == 5  # of 200 lines each
+
+
+def test_totals_of_a_dry_run_add_up_by_account_over_all_pieces() -> None:
+    totals = ImportTotals({})
+    for user, core_s in (("ada", 10.0), ("ben", 3.0), ("ada", 2.5)):
+        rows = [RecordRow("1", user, start_at=AT - timedelta(hours=1), end_at=AT, cpus=1.0)]
+        batch = RecordBatch.from_rows(rows)
+        totals.add(Counts(core_s=core_s, core_s_of={batch.people[0]: core_s}), Parsed(batch, [], {}, {}, 1), batch)
+    result = totals.result()
+    assert [(names[0], core_s) for names, core_s in zip(result["names"], result["core_s_of_names"], strict=True)] == [
+        ("ada", 12.5),
+        ("ben", 3.0),
+    ]
+    assert (result["cpu_s"], result["lines"]) == (15.5, 3)
+
+
+def test_counts_of_two_batches_add_up() -> None:
+    names = ("new", "duplicate", "corrected", "late", "too_late", "rejected", "vanished")
+    ones: dict[str, Any] = dict.fromkeys(names, 1)
+    tens: dict[str, Any] = {name: 10 * at for at, name in enumerate(names)}
+    total = Counts(**ones, core_s=1.5, account_ids={1}, notes={"a": 1}, changed_from_us=7, first_us=5, last_us=6)
+    total.add(
+        Counts(
+            **tens,
+            core_s=2.0,
+            account_ids={1, 2},
+            notes={"a": 2, "b": 1},
+            changed_from_us=4,
+            first_us=8,
+            last_us=9,
+        )
+    )
+    assert [getattr(total, name) for name in names] == [1, 11, 21, 31, 41, 51, 61]
+    assert (total.core_s, total.account_ids, total.notes) == (3.5, {1, 2}, {"a": 3, "b": 1})
+    assert (total.changed_from_us, total.first_us, total.last_us) == (4, 5, 9)
+    total.add(Counts())
+    assert (total.new, total.changed_from_us, total.first_us, total.last_us) == (1, 4, 5, 9)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
-from apps.usage.buckets import FinishedRecords, compute_delta
+from apps.usage.bucket_deltas import FinishedRecords, compute_delta
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRow
 from apps.usage.records.imports import DryRun

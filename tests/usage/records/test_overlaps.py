@@ -171,3 +171,18 @@ def test_hours_released_by_a_removal_are_changes_of_their_source(upload: Source,
     remove_presence(upload.pk, from_at=hour(22), to_at=hour(25))
     assert not Overlap.objects.exists()
     assert earliest_change(known) == hour(22)
+
+
+def test_a_removal_leaves_hours_that_still_have_usage_known(upload: Source) -> None:
+    """Of whole days, their first hours included; the day after the last is left as it is."""
+    bring(upload, 0, 30)
+    bring(upload, 48, 50, job="2")
+    Bucket.objects.filter(source=upload, hour_at=hour(5)).delete()
+    remove_presence(upload.pk, from_at=hour(5), to_at=hour(6))
+    whole = (1 << 24) - 1
+    hours = dict(SiteDay.objects.values_list("day", "hours"))
+    assert hours == {
+        MIDNIGHT.date(): whole & ~(1 << 5),
+        hour(24).date(): (1 << 6) - 1,
+        hour(48).date(): 0b11,
+    }

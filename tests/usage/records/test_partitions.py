@@ -257,10 +257,12 @@ def test_a_kill_while_a_partition_is_dropped_loses_and_doubles_nothing(
     assert run.result["gone"] == {"cluster": len(rows) - Record.objects.count()}
 
 
-_FORMER = """
+_USUAL = {"cpus": 1, **dict.fromkeys(("gpus", "nodes", "mem_mb", "billing", "restart", "revision"), 0)}
+_FORMER = f"""
 CREATE SEQUENCE usage_record_id_seq CACHE 1000;
 CREATE TABLE usage_record_old AS SELECT record.*, (ARRAY['pending', 'running', 'finished', 'withdrawn'])[state + 1]
     AS state_name FROM usage_record AS record;
+UPDATE usage_record_old SET {", ".join(f"{name} = COALESCE({name}, {usual})" for name, usual in _USUAL.items())};
 ALTER TABLE usage_record_old DROP COLUMN state;
 ALTER TABLE usage_record_old RENAME state_name TO state;
 ALTER TABLE usage_record_old ALTER state TYPE varchar(16), ALTER run_id TYPE bigint, ADD PRIMARY KEY (id);
@@ -271,6 +273,11 @@ ALTER TABLE usage_record ALTER id SET DEFAULT nextval('usage_record_id_seq');
 ALTER SEQUENCE usage_record_id_seq OWNED BY usage_record.id;
 ALTER TABLE usage_replacedrecord ALTER state TYPE varchar(16)
     USING (ARRAY['pending', 'running', 'finished', 'withdrawn'])[state + 1];
+"""  # noqa: S608 - constants only
+_LATER = f"""
+ALTER TABLE usage_record ADD COLUMN IF NOT EXISTS kinds jsonb, ADD COLUMN IF NOT EXISTS sluid bigint,
+    ALTER cluster SET DEFAULT '', ALTER array_task SET DEFAULT '',
+    {", ".join(f"ALTER {name} DROP NOT NULL" for name in _USUAL)}
 """
 
 
@@ -280,8 +287,15 @@ def former_table(source: Source) -> Iterator[Source]:
     ingest_batch(source=source, rows=months_of_jobs(), at=AT)
     ingest_batch(source=source, rows=[job(7, AT - 43 * DAY, revision=1, cpus=9)], at=AT)
     yield source
-    conversion.convert_records()
+    convert()
+
+
+def convert(**options: Any) -> None:
+    """As that migration, and what later ones added to the table."""
+    conversion.convert_records(**options)
     conversion.number_states()
+    with connection.cursor() as cursor:
+        cursor.execute(_LATER)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -308,9 +322,8 @@ def test_a_database_with_records_keeps_every_one(former_table: Source, stored: S
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM usage_record")
             assert cursor.fetchone()[0] == len(ids), "the former table is whole until the end"
-    conversion.convert_records(at_a_time=10, copied=copied)
-    conversion.number_states()
-    conversion.convert_records()  # once more changes nothing
+    convert(at_a_time=10, copied=copied)
+    convert()  # once more changes nothing
     if trouble == "written meanwhile":
         Record.objects.filter(pk=ids[0][0]).update(cpus=Record.objects.get(pk=ids[0][0]).cpus - 1)
     assert stored() == before

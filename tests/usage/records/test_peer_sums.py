@@ -11,18 +11,20 @@ from django.db import connection
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from apps.accounts.account_ids import ENTRY_NAMESPACE, account_ids, entry_account
+from apps.accounts.account_ids import account_ids
 from apps.accounts.actor import COMMAND
+from apps.accounts.entry_accounts import ENTRY_NAMESPACE, entry_account
 from apps.accounts.models import Account, AuditEvent
 from apps.core.errors import Conflict, Invalid
 from apps.usage.arrays import load_open_records, load_usage
-from apps.usage.buckets import HOUR_US
+from apps.usage.bucket_deltas import HOUR_US
 from apps.usage.changed_hours import earliest_change
 from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.quality.bucket_audit import audit_buckets
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.peer_sums import (
+    MOST_ORIGIN,
     HourSums,
     RunningJobs,
     delete_peer_source,
@@ -205,6 +207,7 @@ def test_running_jobs_are_replaced_as_a_whole_and_identical_ones_change_nothing(
     assert len(set(Record.objects.values_list("pk", flat=True)) & before[1]) == 1  # what continues stays as it is
     run_jobs(peer)
     assert running(peer) == []
+    assert watermark(peer) == before[0] + 2
     assert audit_buckets(peer).n_different == 0
 
 
@@ -300,3 +303,20 @@ def test_peer_sources_accept_only_sums_and_others_only_records(peer: Source) -> 
         ingest_batch(source=peer, rows=[row], at=AT)
     with pytest.raises(ValueError, match="not a peer's"):
         tell(make_source(NewSource(slug="own", name="Own"), at=AT, actor=COMMAND), {0: {0: 1.0}})
+
+
+def test_names_of_a_peer_are_printable_and_bounded() -> None:
+    def refused(**change: str) -> list[str]:
+        names = {"slug": "p", "name": "P", "origin": "p.example", "site": "p", **change}
+        with pytest.raises(Invalid) as refusal:
+            make_peer_source(**names, at=AT, actor=COMMAND)
+        return [each.where for each in refusal.value.fields]
+
+    for name, most in (("name", 128), ("origin", MOST_ORIGIN), ("site", 128)):
+        for bad in ("", "  ", "x" * (most + 1), "a\nb"):
+            assert refused(**{name: bad}) == [name]
+    assert refused(slug="a b", site="") == ["slug", "site"]
+    longest = make_peer_source(
+        slug="s" * 64, name="n" * 128, origin="o" * MOST_ORIGIN, site="t" * 128, at=AT, actor=COMMAND
+    )
+    assert (longest.name, longest.site) == ("n" * 128, "t" * 128)

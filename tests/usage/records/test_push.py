@@ -111,7 +111,7 @@ def test_a_body_over_the_limit_is_refused_while_it_is_read() -> None:
 
 @pytest.mark.usefixtures("source")
 def test_jobs_of_implausible_total_length_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "MOST_HOURS", 10)
+    monkeypatch.setattr(services, "MOST_JOB_HOURS", 10)
     with pytest.raises(TooLarge):
         push([{**GOOD, "start": "2026-10-01T00:00:00Z"}])
 

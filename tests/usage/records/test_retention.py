@@ -13,12 +13,13 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage import buckets
+from apps.usage import bucket_deltas
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records import retention
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.retention import enqueue_retention, retention_start
+from apps.usage.records.retention import enqueue_retention
+from apps.usage.records.retention_start import retention_start
 from apps.usage.sources.services import change_source, tag_of
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
@@ -62,9 +63,9 @@ def delete_old() -> Run | None:
 
 
 def hourly(model: type[Bucket] | type[SealedHour], source: Source) -> dict[datetime, list[float]]:
-    sums = {name: Sum(name) for name in buckets.AMOUNTS}
+    sums = {name: Sum(name) for name in bucket_deltas.AMOUNTS}
     rows = model.objects.filter(source=source).values("hour_at").annotate(**{f"all_{n}": s for n, s in sums.items()})
-    return {row["hour_at"]: [row[f"all_{name}"] for name in buckets.AMOUNTS] for row in rows}
+    return {row["hour_at"]: [row[f"all_{name}"] for name in bucket_deltas.AMOUNTS] for row in rows}
 
 
 def fresh_sums(rows: Sequence[RecordRow], at: datetime, make: Callable[..., Source]) -> dict[datetime, list[float]]:
@@ -110,7 +111,7 @@ def test_deleting_old_records_changes_no_usage(
     # what is left of the records, and what was sealed, still add up to the buckets, hour by hour and to the bit
     left = fresh_sums(kept, AT, make)
     sealed = hourly(SealedHour, source)
-    nothing = [0.0] * len(buckets.AMOUNTS)
+    nothing = [0.0] * len(bucket_deltas.AMOUNTS)
     for hour_at, sums in hourly(Bucket, source).items():
         parts = zip(left.get(hour_at, nothing), sealed.get(hour_at, nothing), strict=True)
         assert sums == [a + b for a, b in parts], hour_at

@@ -181,7 +181,7 @@ def test_a_run_of_a_later_file_takes_the_place_that_it_has(source: Source) -> No
     second = line("S", 1, 0, run_text(1, 0)) + ended(1, 1, (1, 0))
     ingest(source, second)
     ingest(source, line("S", 0, 0, run_text(0, 0)) + line("R", 0, 3))
-    rows = [(row.restart, row.start_at) for row in Record.objects.order_by("restart")]
+    rows = sorted((row.restart, row.start_at) for row in Record.objects.all())
     assert rows == [(0, BEGIN), (1, BEGIN + timedelta(days=1))]
     assert cpu_s() == {"9.cl1": 8 * 4 * 3600}
     source.refresh_from_db()
@@ -245,3 +245,47 @@ def test_merged_sources_make_the_records_of_all_lines(source: Source) -> None:
     merge_sources(kept_slug=source.slug, merged_slug="other", reason="one cluster", at=AT, actor=COMMAND)
     assert cpu_s() == {"9.cl1": 8 * 6 * 3600}
     assert sum(Bucket.objects.filter(source=source).values_list("cpu_s", flat=True)) == 8 * 6 * 3600
+
+
+def test_a_second_suspension_without_a_resumption_is_filled_by_the_walltime(source: Source) -> None:
+    """Held 0–2, 20–22 and 30–61 of 61 hours; the line of hour 20 is missing."""
+    text = line("S", 0, 0, run_text(0, 0)) + line("z", 0, 2) + line("z", 0, 22) + line("r", 1, 6)
+    ingest(source, text + ended(2, 13, (0, 0), **{"resources_used.walltime": "35:00:00"}))
+    assert cpu_s() == {"9.cl1": 8 * 35 * 3600}
+    assert [each.gaps for each in UnclearJob.objects.all()] == [["phases_unknown"]]
+    hours = Bucket.objects.exclude(cpu_s=0).order_by("hour_at").values_list("hour_at", flat=True)
+    assert [(at - BEGIN) // timedelta(hours=1) for at in hours] == [0, 1, 20, 21, *range(30, 61)]
+
+
+def test_time_awake_that_no_line_names_is_in_the_longest_rest(source: Source) -> None:
+    """Rests of 2 and 20 hours in 40, and a walltime of 21: it ran 3 hours within the second."""
+    text = line("S", 0, 0, run_text(0, 0)) + line("z", 0, 2) + line("r", 0, 4) + line("z", 0, 10) + line("r", 1, 6)
+    ingest(source, text + ended(1, 16, (0, 0), **{"resources_used.walltime": "21:00:00"}))
+    assert cpu_s() == {"9.cl1": 8 * 21 * 3600}
+    hours = Bucket.objects.exclude(cpu_s=0).order_by("hour_at").values_list("hour_at", flat=True)
+    assert [(at - BEGIN) // timedelta(hours=1) for at in hours] == [0, 1, *range(4, 10), *range(27, 40)]
+
+
+def test_qalter_of_processors_leaves_how_long_a_waiting_job_may_run(source: Source) -> None:
+    waiting = f"user=ada group=phys queue=q ctime={CTIME} Resource_List.ncpus=4 Resource_List.walltime=02:00:00"
+    ingest(source, line("Q", 0, 0, waiting) + line("a", 0, 1, "Resource_List.ncpus=12"))
+    (row,) = Record.objects.all()
+    assert (row.state, row.cpus, row.requested_s) == ("pending", 12, 7200)
+
+
+def test_runs_that_ended_in_sealed_hours_stay_as_they_are(source: Source) -> None:
+    """Also after later lines of the job: one of its runs, and one of the sealed run itself."""
+    ingest(source, line("S", 0, 0, run_text(0, 0)) + ended(0, 4, (0, 0)))
+    source.sealed_before_at = BEGIN + timedelta(days=1)
+    source.save()
+    ingest(source, line("z", 0, 1) + line("r", 0, 3))
+    assert cpu_s() == {"9.cl1": 8 * 4 * 3600}
+    ingest(source, line("S", 1, 2, run_text(1, 2)) + ended(1, 3, (1, 2)))
+    assert cpu_s() == {"9.cl1": 8 * 5 * 3600}
+
+
+def test_qalter_before_a_submission_is_of_an_earlier_job_of_the_number(source: Source) -> None:
+    waiting = f"user=ada group=phys queue=q ctime={CTIME + 3600} Resource_List.ncpus=4 Resource_List.walltime=02:00:00"
+    ingest(source, line("a", 0, 0, "Resource_List.ncpus=12") + line("Q", 0, 1, waiting))
+    (row,) = Record.objects.all()
+    assert (row.state, row.cpus) == ("pending", 4)

@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 from django.test import Client
 
+from apps.core.periods import FORMER_DAYS, PERIODS_DAYS
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import read
 from tests.series_by_hand import HandMade, put_in_place
@@ -22,9 +23,8 @@ ABSURD = [
     (CONVERGENCE + "over-time", "view=windowed&window=1e300"),
     (CONVERGENCE + "panels", "from=0001-01-01&to=9999-12-31"),
     (CONVERGENCE + "panels", "from=2026-11-10&to=2026-11-01"),
-    (CONVERGENCE + "stack", "days=-1"),
+    (CONVERGENCE + "fair-line", "days=-1"),
     (CONVERGENCE + "heat", "of=everything"),
-    ("algorithm/figures/operator", "profile_target=1e300"),
     ("icicle/figures/tree", "kind=cake"),
 ]
 OTHER = [
@@ -58,7 +58,6 @@ def test_ten_thousand_parameters_are_refused(eva: Client) -> None:
     ("path", "query", "figure"),
     [
         ("convergence/", "entry=00000000-0000-0000-0000-000000000001", "over-time"),
-        ("algorithm/", "profile_target=1e300", "operator"),
         ("decay/", "age=1e9", "decay"),
         ("icicle/", "kind=cake", "tree"),
     ],
@@ -73,7 +72,7 @@ def test_a_page_shows_the_error_in_place_of_the_figure(eva: Client, path: str, q
 
 def test_an_instant_before_the_first_snapshot_has_a_message(eva: Client) -> None:
     for query in ("from=2001-01-01&to=2001-02-01",):
-        for figure in ("over-time", "panels", "stack", "heat"):
+        for figure in ("over-time", "panels", "heat"):
             answer = eva.get(f"{PAGE}{CONVERGENCE}{figure}?{query}")
             assert answer.status_code in {200, 422}, (figure, answer.content[:200])
             body = answer.json()["empty"] if answer.status_code == 200 else answer.json()["detail"]
@@ -92,3 +91,12 @@ def test_a_figure_of_my_priority_is_refused_the_same_way(open_grid: Grid, db: No
     assert len(answer.json()["detail"]) > 15
     nobody = client.get(f"/me/priority/figures/rank?policy={SLUG}&entry={open_grid.uid('/biomed/carol')}")
     assert nobody.status_code == 404, "others' accounts are not there"
+
+
+@pytest.mark.parametrize(("former", "period"), FORMER_DAYS.items())
+def test_a_saved_link_with_a_former_period_shows_the_next_longer_one(eva: Client, former: int, period: int) -> None:
+    answer = eva.get(f"/usage/figures/coverage?coverage_days={former}", headers={"Accept": "application/json"})
+    assert answer.status_code == 200, answer.content[:300]
+    (control,) = answer.json()["controls"]
+    assert [choice["key"] for choice in control["choices"] if choice["is_chosen"]] == [f"days-{period}"]
+    assert former < period in PERIODS_DAYS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -55,3 +55,15 @@ def test_the_csv_has_unrounded_points() -> None:
     found = drawn(0.0123456, None)
     assert found.table.csv_header == ("day", "revision", "share_weighted_deviation_points", "entries_compared")
     assert drawn(0.0123456, None).table.raw == [["2026-11-01", 1, 0.0123456 * 100, 3], ["2026-11-02", 1, "", 3]]
+
+
+def test_hours_of_the_first_day_say_that_they_are_hours() -> None:
+    begin = datetime(2026, 11, 1, 6, tzinfo=UTC)
+    hours = [DeviationDay(begin + timedelta(hours=n), value, 1, 3) for n, value in enumerate((0.2, None, 0.1))]
+    found = deviation_figure(hours, policy="grid", sees_part=False, why_empty="", revision_url=str)
+    check_schema(found)
+    assert found.traces[0]["x"] == ["2026-11-01 06:00", "2026-11-01 07:00", "2026-11-01 08:00"]
+    assert found.layout["xaxis"]["tickformat"] == "%H:%M"
+    assert found.table.csv_header[0] == "hour"
+    assert found.table.raw[2][0] == "2026-11-01T08:00:00+00:00"
+    assert "complete hours" in found.sentence

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from django.utils.html import format_html, format_html_join
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.web.figures.elements import element, joined, style_element
+from apps.web.figures.elements import element, joined
 
 TEXTS = st.text(alphabet="<>&\"'`= abc\u00e9")
 
@@ -23,9 +22,3 @@ def test_elements_are_kept_and_text_is_escaped(text: str) -> None:
     inner = element("tspan", text)
     assert element("text", inner) == format_html("<text>{}</text>", inner)
     assert joined([inner, text]) == format_html_join("", "{}", [(inner,), (text,)])  # type: ignore[list-item]
-
-
-def test_a_style_sheet_stays_as_it_is_unless_it_would_end_the_element() -> None:
-    assert style_element('a > b::after { content: " / "; }') == '<style>a > b::after { content: " / "; }</style>'
-    with pytest.raises(ValueError, match="</"):
-        style_element("a { content: '</style>'; }")

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.priorities.sentences.numbers import compare_shares
+from apps.priorities.sentences.numbers import points as points_text
 from apps.web.figures import axes
 from apps.web.figures.used_and_target import compared_texts, used_words_of
 
@@ -34,7 +35,7 @@ def test_unknown_values_are_gaps() -> None:
 @example([(0.00025, 0.0, "over")])  # rounded to 0.0 points, and still over
 def test_a_line_has_the_text_of_each_point(points: list[tuple[float, float, str]]) -> None:
     actual, target = (np.array([point[column] for point in points], np.float64) for column in (0, 1))
-    found = used_words_of(actual, target, [state for _actual, _target, state in points])
+    found = used_words_of(actual, target, [state for _actual, _target, state in points], target * 0.5)
     assert found == [_words(*point) for point in points]
 
 
@@ -50,7 +51,7 @@ def test_shares_of_a_line_are_rounded_for_each_other(points: list[tuple[float, f
 
 
 def test_texts_are_in_the_active_language() -> None:
-    numbers = np.array([0.5]), np.array([0.25]), ["over"]
+    numbers = np.array([0.5]), np.array([0.25]), ["over"], np.array([0.05])
     english = used_words_of(*numbers)
     with translation.override("de"):
         german = used_words_of(*numbers)
@@ -65,5 +66,7 @@ def _words(actual: float, target: float, state: str) -> str:
         return "no data"
     shares = compare_shares(actual, target)
     direction = "over" if actual > target else "under"
-    balance = {"on": "on target", "no_demand": "no demand"}.get(state, f"{shares.points_phrase} {direction}")
+    is_wide = abs(actual - target) > max(0.1 * target, 0.005) * (1 + 1e-9) + 1e-12  # no reader would call it on target
+    on = f"on target, ±{points_text(0.5 * target)}" if is_wide else "on target"
+    balance = {"on": on, "no_demand": "no demand"}.get(state, f"{shares.points_phrase} {direction}")
     return f"used {shares.actual}, target {shares.target}, {balance}"

@@ -12,42 +12,41 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from django.conf import LazySettings
-from drf_spectacular.generators import SchemaGenerator
 from rest_framework import serializers
 
 import apps
 from apps.accounts import services as accounts
-from apps.contrib.jobs.job_cases import MOST_JOBS
+from apps.contrib.jobs.job_cases import MOST_CASE_JOBS
 from apps.core import packing
 from apps.core.errors import TooLarge
 from apps.engine import codecs
 from apps.federation.models import Mount
 from apps.policies.changesets import quotas
 from apps.policies.formats import json_document
-from apps.policies.operations.apply import MOST_OPERATIONS
+from apps.policies.operations.apply import MOST_APPLIED_OPERATIONS
 from apps.policies.tree import names
 from apps.usage.parsers import lines, records_json
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES
 from apps.web.rest import answers, parsing
-from apps.web.rest.body_limits import DEFAULT, KB, MB, MOST_ACCOUNTS, limit_of, limits_by_route
-from apps.web.rest.bounded_fields import MOST_ERRORS, MOST_NAMES, BoundedDictField, BoundedListField
+from apps.web.rest.body_limits import DEFAULT, KB, MB, MOST_LOOKUP_ACCOUNTS, limit_of, limits_by_route
+from apps.web.rest.bounded_fields import MOST_ERRORS, MOST_OBJECT_NAMES, BoundedDictField, BoundedListField
 from apps.web.rest.errors import Refusal
 from tests.material import REPOSITORY
 from tests.plugin_parts import added, installed_modules
+from tests.rest_document import rest_document
 from tests.rest_site import Caller, refused
 from tests.small_site import Site
 
-READ_BY_THEIR_FORMAT = {"put_document", "export_against"}
+READ_BY_THEIR_FORMAT = {"put_document", "put_allocation_file", "export_against"}
 UID = "00000000-0000-0000-0000-000000000001"
 
 
 @cache
 def described() -> dict[str, Any]:
-    generator: Any = SchemaGenerator
-    found: dict[str, Any] = generator().get_schema(request=None, public=True)
-    return found
+    return rest_document()
 
 
 @cache
@@ -111,6 +110,7 @@ def test_no_operation_parses_a_body_with_more_values_than_its_cap(
     assert len(found) > 50
 
 
+@pytest.mark.product
 def test_the_body_of_an_operation_without_a_declared_cap_has_at_most_a_thousand_values() -> None:
     caps = {name: limit_of(f"/api/v1/{path}").n_values for name, _method, path in operations()}
     assert {name for name, most in caps.items() if most > 1_000} == {
@@ -118,6 +118,7 @@ def test_the_body_of_an_operation_without_a_declared_cap_has_at_most_a_thousand_
         "add_mapping_rule",
         "assign_accounts",
         "look_up_priorities",
+        "get_portal_usage",
         "make_change_set",
         "push_records",
         "rebase_change_set",
@@ -139,12 +140,13 @@ def test_a_push_of_too_many_values_or_lines_is_refused_before_they_are_parsed(
     admin: Caller, monkeypatch: pytest.MonkeyPatch, kind: str, body: bytes
 ) -> None:
     monkeypatch.setattr(records_json, "_parse_with_duplicates", parse)
-    monkeypatch.setattr("orjson.loads", lambda line: {} if len(line) < 9 else parse(line))
+    loads, longest_block = orjson.loads, 5_000 * len("{},\n") + len("[\n]")
+    monkeypatch.setattr("orjson.loads", lambda text: loads(text) if len(text) <= longest_block else parse(text))
     assert refused(admin.post("usage/records?source=cluster", body, kind))[:2] == (413, "too_many_records")
 
 
 def test_a_document_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_document, "MOST_VALUES", 1_000)
+    monkeypatch.setattr(json_document, "MOST_POLICY_VALUES", 1_000)
     monkeypatch.setattr(json_document, "parse", parse)
     with pytest.raises(TooLarge):
         json_document.read('{"root":[' + "{}," * 1_001 + "{}]}")
@@ -202,7 +204,7 @@ def test_a_list_over_its_length_is_refused_before_its_items_are_validated(monkey
         _Lists(data={"items": [{}] * 51}).is_valid()
     assert (refusal.value.status, refusal.value.fields[0].where) == (413, "items")
     with pytest.raises(Refusal):
-        _Lists(data={"items": [], "named": dict.fromkeys(map(str, range(MOST_NAMES + 1)))}).is_valid()
+        _Lists(data={"items": [], "named": dict.fromkeys(map(str, range(MOST_OBJECT_NAMES + 1)))}).is_valid()
 
 
 def test_the_first_ten_errors_of_a_list_are_answered() -> None:
@@ -221,11 +223,11 @@ def test_a_list_of_wrong_rules_has_a_short_answer(admin: Caller) -> None:
 
 DOCUMENTED = {
     "forms without sign-in": [
-        "dashboard:sign-in",
-        "dashboard:second-step",
-        "dashboard:oidc-start",
-        "dashboard:sign-out",
-        "dashboard:theme",
+        "pages:sign-in",
+        "pages:second-step",
+        "pages:oidc-start",
+        "pages:sign-out",
+        "pages:theme",
         "admin:login",
     ],
     "look-ups": ["api:priorities-lookup"],
@@ -236,13 +238,14 @@ DOCUMENTED = {
     "usage records": ["api:usage-records"],
     "mapping rules, their trial, assignments": ["api:mapping-rules", "api:mapping-trial", "api:mapping-assignments"],
     "reports of agents, packed": ["api:scheduler-passes"],
+    "answers of a portal": ["api:allocation-portal-usage"],
     "orders of shares, shares to take over": ["api:scheduler-share-orders", "api:scheduler-shares-take-over"],
     "experiments, their estimates": ["api:experiments", "api:experiment-estimate"],
-    "logs for experiments": ["api:experiment-traces", "dashboard:lab-new"],
-    "files of policies": ["dashboard:policy-files"],
-    "files of usage and of the setup": ["dashboard:setup-tree", "dashboard:setup-log", "dashboard:upload"],
-    "jobs pasted into a page": ["dashboard:jobs", "dashboard:jobs-result"],
-    "edits of a draft on a page": ["dashboard:draft-operation", "dashboard:draft-paste"],
+    "logs for experiments": ["api:experiment-traces", "pages:lab-new"],
+    "files of policies": ["pages:policy-files"],
+    "files of usage and of the setup": ["pages:setup-tree", "pages:setup-log", "pages:upload"],
+    "jobs pasted into a page": ["pages:jobs", "pages:jobs-result"],
+    "edits of a draft on a page": ["pages:draft-operation", "pages:draft-paste"],
 }
 
 
@@ -262,7 +265,7 @@ def test_documented_limits_of_bodies_are_enforced() -> None:
     assert sorted(name for names in DOCUMENTED.values() for name in names) == sorted(limits_by_route())
     from apps.contrib.jobs.pages import pasted_jobs
 
-    pasted = {"jobs pasted into a page": pasted_jobs.MOST_VALUES}
+    pasted = {"jobs pasted into a page": pasted_jobs.MOST_PASTED_VALUES}
     for label, (size, n_values) in found.items():
         for name in DOCUMENTED[label]:
             assert size in (limits_by_route()[name].size, "`FAIRSHARE_UPLOAD_BYTES`"), label
@@ -277,17 +280,17 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
     found = rows("limits.md", "## Numbers")
     assert found == {
         "depth of a tree": [f"{names.MAX_DEPTH} levels"],
-        "entries of a policy": [f"{names.MOST_ENTRIES:,}; pages are built and measured for 100,000"],
-        "children of one entry": [f"{names.MOST_CHILDREN:,}"],
-        "shares": [f"0, or {names.LEAST_SHARES:g} to {names.MOST_SHARES:g}".replace("+", "")],
+        "entries of a policy": [f"{names.MOST_POLICY_ENTRIES:,}; pages are built and measured for 100,000"],
+        "children of one entry": [f"{names.MOST_CHILDREN_OF_ENTRY:,}"],
+        "shares": [f"0, or {names.LEAST_SHARES:g} to {names.MOST_ENTRY_SHARES:g}".replace("+", "")],
         "resolution of `aequus`": [f"{codecs.MIN_RESOLUTION} to {codecs.MAX_RESOLUTION:,}"],
-        "accounts in one look-up": [f"{MOST_ACCOUNTS:,}"],
-        "jobs in one call of `jobs/explain`": [f"{MOST_JOBS:,}"],
-        "operations of a change set": [f"{MOST_OPERATIONS:,}"],
+        "accounts in one look-up": [f"{MOST_LOOKUP_ACCOUNTS:,}"],
+        "jobs in one call of `jobs/explain`": [f"{MOST_CASE_JOBS:,}"],
+        "operations of a change set": [f"{MOST_APPLIED_OPERATIONS:,}"],
         "open drafts of one person": [str(quotas.MOST_DRAFTS)],
         "proposals of one person that wait for a decision": [str(quotas.MOST_PROPOSALS)],
-        "operations in all open change sets of one person": [f"{quotas.MOST_OPERATIONS:,}"],
-        "records in one push": [f"{records_json.MOST_RECORDS:,}"],
+        "operations in all open change sets of one person": [f"{quotas.MOST_OPEN_OPERATIONS:,}"],
+        "records in one push": [f"{records_json.MOST_POSTED_RECORDS:,}"],
         "body of a REST request": [
             f"{limits_by_route()['api:document'].size} for documents, change sets and records; "
             "[others](security.md#how-bodies-are-read)"
@@ -299,16 +302,16 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         "newest priorities": [f"every `FAIRSHARE_TICK_S` ({settings.FAIRSHARE_TICK_S} s)"],
         "life of a token": [f"{accounts.DAYS} days by default"],
         "lines of a policy's file": [
-            f"{2 * names.MOST_ENTRIES:,} of a table, a dump or commands; counted before the file is read"
+            f"{2 * names.MOST_POLICY_ENTRIES:,} of a table, a dump or commands; counted before the file is read"
         ],
     }
     fetched = Mount._meta.get_field("most_bytes").default
     for page, sentence in [
-        ("rest.md", f"({limits_by_route()['api:document-against'].size} at most)"),
         ("schedulers.md", f"at most {MOST_UNPACKED // MB} MB unpacked"),
         ("federation.md", f"| `most_bytes` | {fetched // MB} MB |"),
         ("usage.md", f"A line has at most {lines.MOST_LINE_BYTES // KB} KB."),
-        ("usage.md", f"over {packing.MOST_EXPANSION} times its size"),
+        ("usage.md", f"it has at most {lines.MOST_LONG_LINE_BYTES // MB} MB."),
+        ("usage.md", f"over {packing.MOST_UNPACKING} times its size"),
         ("usage.md", f"each of at most {MOST_ITEM_BYTES // MB} MB"),
     ]:
         assert sentence in (REPOSITORY / "docs" / page).read_text(encoding="utf-8"), page

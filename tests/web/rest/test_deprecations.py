@@ -9,9 +9,11 @@ import pytest
 from drf_spectacular.generators import SchemaGenerator
 
 from apps.web.rest import deprecations
-from apps.web.rest.deprecations import DEPRECATED, Deprecated
+from apps.web.rest.deprecations import PREFIX, Deprecated, braced_route, deprecated, renamed_fields
+from tests.rest_document import rest_document
 from tests.rest_site import Caller
 from tests.small_site import Site
+from tests.web.rest.schema_names import components_of_operations
 
 pytestmark = pytest.mark.django_db
 _POLICY = "policies/<slug:policy>"
@@ -25,7 +27,8 @@ TABLE = (
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deprecations, "DEPRECATED", TABLE)
+    monkeypatch.setattr(deprecations, "deprecated", lambda: TABLE)
+    monkeypatch.setattr(deprecations, "_deprecated_by_word", lambda: deprecations.by_word(TABLE))
 
 
 @pytest.mark.usefixtures("table")
@@ -67,6 +70,35 @@ def test_the_description_marks_it() -> None:
 
 
 def test_each_row_of_the_table_is_a_route_and_leaves_a_year() -> None:
-    for row in DEPRECATED:
+    for row in deprecated():
         assert (row.ends_on - row.since).days >= 365, row
         assert row.instead.endswith("."), row
+
+
+def test_a_renamed_field_is_answered_under_both_names_wherever_its_component_is() -> None:
+    document = rest_document()
+    places = components_of_operations(document)
+    for row in renamed_fields():
+        component = row.component if row.component in places else f"{row.component}Request"
+        properties = document["components"]["schemas"][component]["properties"]
+        for old, name in row.names.items():
+            assert (properties[old]["deprecated"], name in properties) == (True, True), (row.component, old)
+        where = {place.replace(" ", f" /{PREFIX}") for place in map(braced_route, row.where)}
+        assert where == places[component], component
+
+
+def test_old_names_carry_the_values_of_the_new_ones(computed: Site) -> None:
+    answer = Caller(token=computed.token("policies:read")).get("policies/grid/charges?job=1")
+    (job,) = answer.json()["results"]
+    assert (job["counts_local"], job["counts_global"]) == (job["usage_local"], job["usage_global"])
+    assert job["usage_local"] > 0
+    assert [line["weighed"] for line in job["resources"]] == [line["weighted"] for line in job["resources"]]
+    assert [hour["counted"] for hour in job["hours"]] == [hour["usage"] for hour in job["hours"]]
+    assert "Deprecation" in answer.headers
+
+
+@pytest.mark.parametrize("name", ["source", "source_slug"])
+def test_a_request_may_use_either_name(computed: Site, name: str) -> None:
+    caller = Caller(user=computed.admin)
+    made = caller.post("tokens", {"name": "push", "scopes": ["usage:write"], name: "cluster-a"}).json()
+    assert (made["source"], made["source_slug"]) == ("cluster-a", "cluster-a")

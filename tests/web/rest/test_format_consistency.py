@@ -16,7 +16,6 @@ from django.conf import LazySettings
 from django.core.management import call_command
 from django.db import OperationalError
 from django.test import Client
-from drf_spectacular.generators import SchemaGenerator
 
 from apps.accounts import token_cache
 from apps.accounts.actor import COMMAND
@@ -25,9 +24,11 @@ from apps.accounts.token_cache import tokens
 from apps.policies.access.reader_grants import grant_owner_read
 from apps.policies.models import Grant, Policy
 from apps.priorities.serving import store
-from apps.web.lookup import ANSWER_FROM, AnswerFrom, NeedsWorkerThread
+from apps.web.middleware.lookup import ANSWER_FROM, AnswerFrom, NeedsWorkerThread
 from tests.grants import make_grant
 from tests.instants import AT
+from tests.plugin_parts import added, parts
+from tests.rest_document import rest_document
 from tests.rest_site import Caller
 from tests.small_site import Site
 
@@ -77,22 +78,16 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[bytes], Rows], tuple[str, ...
         lambda body: [(row["account"]["user"], f"{row['cpu_s']:.0f}") for row in json.loads(body)["results"]],
         ("user", "cpu_s"),
     ),
+    **{route: reader for part in parts("rest_operations") for route, reader in getattr(part, "FORMATS", {}).items()},
 }
-
-
-# Their readers see every row: tests/contrib/lab compares their formats.
-FOR_ALL_NUMBERS = {
-    "policies/{policy}/experiments/{experiment}/history",
-    "policies/{policy}/experiments/{experiment}/variants/{variant}",
-}
+FOR_ALL_NUMBERS = set(added("rest_operations", "FOR_ALL_NUMBERS"))
 
 
 @cache
 def routes_with_formats() -> dict[str, list[str]]:
     """From the routes themselves, so that a new one joins: those that take `format`, with what it may be."""
-    schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]  # theirs
     found = {}
-    for path, operations in schema["paths"].items():
+    for path, operations in rest_document()["paths"].items():
         for parameter in operations.get("get", {}).get("parameters", []):
             if parameter["name"] == "format" and path != "/api/v1/schema":
                 found[path.removeprefix("/api/v1/")] = parameter["schema"]["enum"]

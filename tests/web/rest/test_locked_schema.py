@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apps.web.rest.deprecations import Deprecated
+from tests.each_case import each_case
 from tests.web.rest.locked_schema import (
     COMMAND,
     IS_GONE,
@@ -19,6 +20,7 @@ from tests.web.rest.locked_schema import (
     kept,
     present,
     unannounced,
+    with_removed,
     written,
 )
 
@@ -37,7 +39,7 @@ OLD: Document = {
                 "operationId": "get_entry",
                 "parameters": [
                     {"in": "path", "name": "entry", "required": True, "schema": {"type": "string"}},
-                    {"in": "query", "name": "depth", "schema": {"type": "integer", "maximum": 64}},
+                    {"in": "query", "name": "depth", "schema": {"type": "integer", "maximum": 64, "default": 4}},
                 ],
                 "responses": {"200": json_of({"$ref": _ANSWER})},
             },
@@ -97,6 +99,7 @@ BREAKING: dict[str, Change] = {
     "parameter depth is required": lambda d: operation(d)["parameters"][1].update(required=True),
     "parameter depth has maximum 8, not 64": lambda d: operation(d)["parameters"][1]["schema"].update(maximum=8),
     "parameter depth has minimum 1, not none": lambda d: operation(d)["parameters"][1]["schema"].update(minimum=1),
+    "parameter depth has the default 8, not 4": lambda d: operation(d)["parameters"][1]["schema"].update(default=8),
     "parameter site is new and required": lambda d: operation(d)["parameters"].append(
         {"in": "query", "name": "site", "required": True, "schema": {}}
     ),
@@ -134,7 +137,7 @@ def changed(change: Change) -> Document:
     return new
 
 
-@pytest.mark.parametrize("sentence", BREAKING)
+@each_case("sentence", BREAKING)
 def test_what_takes_away_or_narrows_is_named(sentence: str) -> None:
     assert sentence in [each for _, each in breaks(OLD, changed(BREAKING[sentence]))]
 
@@ -170,8 +173,17 @@ def test_a_whole_route_may_go_that_names_what_replaced_it() -> None:
     assert unannounced(gone, (), at=today, removed=["entries"]) == gone
 
 
+def test_a_removed_route_stays_in_the_description_by_its_name_so_that_its_answer_stays() -> None:
+    new = changed(lambda d: d["paths"]["/entries/{entry}"].pop("post"))
+    recorded = with_removed(new, OLD)
+    assert recorded["paths"]["/entries/{entry}"]["post"] == {"operationId": "set_shares"}
+    assert breaks(recorded, new) == [("POST /entries/{entry}", IS_GONE)]
+    assert with_removed(recorded, OLD) == recorded
+    assert [name for name, _ in breaks(with_removed(GONE, recorded), GONE)] == [name for name, _ in breaks(OLD, GONE)]
+
+
 @pytest.mark.product
 def test_this_version_keeps_what_v1_has_promised() -> None:
-    now = present()
+    now, recorded = present(), written(kept())
     assert broken_promises(now) == []
-    assert written(now) == written(kept()), f"What is new isn't promised yet: run `{COMMAND}`, and commit the file."
+    assert written(with_removed(now, kept())) == recorded, f"Run `{COMMAND}` for what is new, and commit the file."

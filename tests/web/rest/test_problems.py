@@ -10,6 +10,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from apps.web.rest.transport import WriteThrottle
+from tests.each_case import each_case
 from tests.rest_site import Caller
 from tests.small_site import Site
 
@@ -85,7 +86,7 @@ def test_a_token_needs_no_csrf_token_and_no_cookie(site: Site) -> None:
     assert not answer.cookies
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "code"),
     [
         (b"[" * 900, "too_deep"),
@@ -97,9 +98,7 @@ def test_a_token_needs_no_csrf_token_and_no_cookie(site: Site) -> None:
         (b"\xff\xfe", "bad_json"),
     ],
 )
-@pytest.mark.parametrize(
-    "path", ["tokens", "policies/grid/changesets", "policies/grid/recompute", "policies/grid/priorities/lookup"]
-)
+@each_case("path", ["tokens", "policies/grid/changesets", "policies/grid/recompute", "policies/grid/priorities/lookup"])
 def test_invalid_json_is_refused_on_every_route(computed: Site, path: str, body: bytes, code: str) -> None:
     answer = Caller(user=computed.admin).post(path, body)
     assert_problem(answer, 400, code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.web.lookup import PARAMETERS
+from apps.web.middleware.lookup import PARAMETERS
 from tests.rest_site import Caller
 from tests.small_site import Site
 from tests.web.rest.test_body_limits import described, filled

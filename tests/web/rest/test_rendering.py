@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections import OrderedDict
+from collections.abc import Iterator
 from math import inf, isinf, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from django.conf import settings as django_settings
+from django.http import StreamingHttpResponse
 from hypothesis import given
 from hypothesis import strategies as st
 from rest_framework.response import Response
 from rest_framework.utils import serializer_helpers
 
 from apps.web.rest.priority_fields import NumberField
-from apps.web.rest.rendering import JSONRenderer, dumps
+from apps.web.rest.rendering import JSONRenderer, dumps, flowing_response
 from tests.examples import examples
 
 APPS = Path(__file__).resolve().parents[3] / "apps"
@@ -115,3 +117,17 @@ def test_all_json_is_rendered_by_one_function() -> None:
 def test_the_framework_uses_this_renderer() -> None:
     assert django_settings.REST_FRAMEWORK["DEFAULT_RENDERER_CLASSES"] == ["apps.web.rest.rendering.JSONRenderer"]
     assert JSONRenderer().render(None, renderer_context={"response": Response(status=204)}) == b""
+
+
+def test_of_a_long_body_one_megabyte_is_made_before_it_flows() -> None:
+    made = []
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(10):
+            made.append(number)
+            yield bytes([number]) * 400_000
+
+    response = flowing_response(pieces(), content_type="text/plain")
+    assert isinstance(response, StreamingHttpResponse)
+    assert made == [0, 1, 2]
+    assert b"".join(response) == b"".join(bytes([number]) * 400_000 for number in range(10))

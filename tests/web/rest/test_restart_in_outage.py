@@ -24,7 +24,7 @@ from apps.accounts.services import revoke_token
 from apps.accounts.token_cache import tokens
 from apps.policies.models import Grant
 from apps.priorities.serving import store
-from apps.web.lookup import TokenChecks
+from apps.web.middleware.lookup import TokenChecks
 from apps.web.rest.token_visibility import visibility
 from tests.instants import AT
 from tests.rest_site import Caller

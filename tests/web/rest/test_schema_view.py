@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+import yaml
 from django.conf import LazySettings
 from django.test import Client
 
@@ -40,7 +42,9 @@ def test_each_schema_format_is_generated_once(client: Client, made: list[str]) -
     first = client.get("/api/v1/schema")
     content = first.getvalue()
     assert client.get("/api/v1/schema").getvalue() == content
-    assert client.get("/api/v1/schema", headers=JSON).getvalue() == schema_view.make_schema("json")
+    as_json = client.get("/api/v1/schema", headers=JSON).getvalue()
+    assert as_json == schema_view.make_schema("json")
+    assert yaml.load(content, Loader=yaml.CSafeLoader) == orjson.loads(as_json)
     assert made == ["yaml", "json", "json"]  # the last one by this test
 
 

@@ -8,9 +8,10 @@ import io
 import pytest
 
 from apps.web.shell.requests import csv_response, escape_formula
+from tests.each_case import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "=1+1",

@@ -12,8 +12,8 @@ from django.test import override_settings
 
 from apps.pages.federation import presenters as federation
 from apps.pages.sources.imports import reports
-from apps.policies.models import ChangeSet
-from apps.web import charge_listing
+from apps.priorities.sentences import numbers
+from apps.web.listings import charge_listing
 from apps.web.shell import presentation
 from apps.web.svg.bars import State
 from apps.web.templatetags.marks import hour_unit
@@ -36,15 +36,15 @@ NOW = datetime(2026, 12, 1, 12, 4, tzinfo=UTC)
     ],
 )
 def test_a_share_has_one_decimal_and_a_small_one_is_not_zero(fraction: float | None, text: str) -> None:
-    assert presentation.percent(fraction) == text
+    assert numbers.percent(fraction) == text
 
 
 def test_changes_have_a_sign_and_balances_do_not() -> None:
     assert presentation.change(0.30, 0.374) == "+7.4"
     assert presentation.change(0.30, 0.267) == "\u22123.3"
     assert presentation.change(0.3, 0.3) == "±0"
-    assert presentation.signed(-0.3152) == "\u22120.315"
-    assert presentation.signed(0.0) == "0.000"
+    assert numbers.signed(-0.3152) == "\u22120.315"
+    assert numbers.signed(0.0) == "0.000"
 
 
 def test_balance_is_over_under_or_on_target_within_tolerance() -> None:
@@ -92,7 +92,7 @@ def test_amounts_are_core_hours_and_tiny_ones_are_not_zero() -> None:
     ],
 )
 def test_times_have_their_zone_and_the_day_only_if_it_is_not_today(at: datetime, text: str) -> None:
-    assert presentation.clock_time(at, NOW) == f"{text}{presentation.NBSP}UTC"
+    assert presentation.clock_time(at, NOW) == f"{text}{numbers.NBSP}UTC"
 
 
 def test_zones_change_with_summer_time_and_rows_leave_them_to_the_page() -> None:
@@ -129,9 +129,9 @@ def test_a_column_of_shares_keeps_six_digits(value: float | None, text: str) -> 
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        (presentation.count(123.9), "124"),
-        (presentation.number(12.96, 1), "13.0"),
-        (presentation.number(1_239.996, 2), "1,240.00"),
+        (numbers.count(123.9), "124"),
+        (numbers.number(12.96, 1), "13.0"),
+        (numbers.number(1_239.996, 2), "1,240.00"),
         (presentation.duration(90.7), "91\u00a0s"),
         (charge_listing.hours(123.9 * 3600), "124"),
         (charge_listing.hours(1.999 * 3600), "2.00"),
@@ -168,14 +168,3 @@ def test_one_module_formats_numbers_for_sentences_pages_and_mails() -> None:
 )
 def test_an_hour_of_usage_has_the_unit_of_the_metric(weights: dict[str, float], unit: str) -> None:
     assert hour_unit({"weights": weights}) == unit
-
-
-def test_a_title_is_the_first_line_of_the_reason_or_the_number() -> None:
-    change_set = ChangeSet(pk=7, reason="More for physics\nbecause of the workshop", state=ChangeSet.State.PROPOSED)
-    assert presentation.title_of(change_set) == "More for physics"
-    change_set.reason = "x" * 81
-    assert presentation.title_of(change_set) == f"{'x' * 79}…"
-    change_set.reason = " \n"
-    assert presentation.title_of(change_set) == "Change set 7"
-    change_set.state = ChangeSet.State.DRAFT
-    assert presentation.title_of(change_set) == "Draft 7"

@@ -46,7 +46,7 @@ def _address(name: str, grid: Grid, path: str = "/biomed") -> str:
         kwargs["uid"] = grid.uid(path)
     if name == "entry":
         kwargs["name"] = path.rsplit("/", 1)[-1]
-    return reverse(f"dashboard:{name}", kwargs=kwargs)
+    return reverse(f"pages:{name}", kwargs=kwargs)
 
 
 def _shell_pages() -> set[str]:
@@ -72,7 +72,7 @@ def test_every_page_redirects_anonymous_users_to_sign_in(grid: Grid, client: Cli
     for name in _shell_pages():
         answer = client.get(_address(name, grid))
         assert answer.status_code == 302, name
-        assert answer["Location"].startswith(reverse("dashboard:sign-in")), name
+        assert answer["Location"].startswith(reverse("pages:sign-in")), name
 
 
 def test_fragments_opened_directly_lead_to_their_page(admin: Client, grid: Grid) -> None:

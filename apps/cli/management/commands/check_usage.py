@@ -14,7 +14,7 @@ from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.operator_commands import REFUSED, OperatorCommand
 from apps.usage.models import Source
-from apps.usage.quality.bucket_audit import MOST_NAMED, BucketAudit, Difference, audit_buckets, repair_buckets
+from apps.usage.quality.bucket_audit import MOST_NAMED_BUCKETS, BucketAudit, Difference, audit_buckets, repair_buckets
 from apps.usage.selectors import get_source
 
 
@@ -57,7 +57,7 @@ class Command(OperatorCommand):
         self.stdout.write(f"{head}{counted(audit.n_different, 'bucket differs', 'buckets differ')}")
         for difference in audit.first:
             self.stdout.write(f"  {_described(difference)}")
-        if audit.n_different > MOST_NAMED:
+        if audit.n_different > MOST_NAMED_BUCKETS:
             self.stdout.write("  …")
         if audit.n_repaired:
             self.stdout.write(f"  {audit.n_repaired} of them were written anew from their records")

@@ -35,6 +35,7 @@ class Command(OperatorCommand):
         parser.add_argument("--policy", default="", help="limit it to one policy")
         parser.add_argument("--subtree", default="", help="limit it to the subtree at this path of that policy")
         parser.add_argument("--source", default="", help="limit it to one usage source")
+        parser.add_argument("--scheduler", default="", help="limit it to the agent of one scheduler of that policy")
         parser.add_argument("--days", type=int, default=DAYS, help=f"validity in days (default {DAYS})")
         parser.add_argument("--name", default="", help="name of the token")
 
@@ -53,6 +54,7 @@ class Command(OperatorCommand):
                     policy_slug=options["policy"],
                     subtree_uid=_subtree(options["policy"], options["subtree"]),
                     source_slug=options["source"],
+                    scheduler_name=options["scheduler"],
                     days=options["days"],
                 ),
                 at=at,

@@ -10,6 +10,8 @@ from typing import Any
 
 from django.db import transaction
 
+from agent.site_commands import OF_SETTINGS, SSHARE, listed
+from agent.site_commands import text_of as text_of_command
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
 from apps.core.code_paths import command_name
@@ -18,8 +20,9 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.core.operator_commands import OperatorCommand
 from apps.mapping.name_rules import count_mapped, map_by_names
 from apps.mapping.rules.problems import other_case_text, problem_text
-from apps.policies.files.import_export import FileImport, ImportPlan, PolicyImport, import_policy, plan_import
-from apps.policies.formats.registry import FORMATS, get_format, maps_by, read_file, text_of
+from apps.policies.files.import_export import FileImport, PolicyImport, import_policy, plan_import
+from apps.policies.formats.decoding import text_of
+from apps.policies.formats.registry import FORMATS, get_format, maps_by, read_file
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
@@ -31,7 +34,7 @@ from apps.priorities.slurm_config import ConfigLine, SlurmConfig, read_slurm_con
 from apps.priorities.slurm_outputs import split_outputs
 
 DIFFERS = 3  # exit status of --exit-code if the file differs: not an error like 1 (refused) and 2 (bad input)
-_MOST_LINES = 50
+_MOST_PRINTED_LINES = 50
 
 
 class Command(OperatorCommand):
@@ -47,10 +50,14 @@ class Command(OperatorCommand):
         parser.add_argument(
             "--slurm-config",
             metavar="FILE",
-            help="outputs of scontrol show config, scontrol show partition and sacctmgr show qos: import algorithm, "
-            "decay, metric and approach, too",
+            help=f"outputs of {listed(*OF_SETTINGS)}: import algorithm, decay, metric and approach, too",
         )
         parser.add_argument("--keep-missing", action="store_true", help="keep entries that the file lacks")
+        parser.add_argument(
+            "--follow",
+            action="store_true",
+            help="take new, moved, renamed and missing entries, and leave published shares and settings as they are",
+        )
         parser.add_argument("--make", action="store_true", help="make the policy if it does not exist")
         parser.add_argument("--dry-run", action="store_true", help="print the differences and store nothing")
         parser.add_argument("--json", action="store_true", help="print the differences and the result as JSON")
@@ -107,7 +114,7 @@ class Command(OperatorCommand):
             self.stderr.write(f"Rule {number}: {problem_text(problem)}")
         for factor in unmatched_class_factors(done.plan.settings.metric):
             self.stderr.write(f"The factor of {factor_name(factor)} matches no job so far.")
-        for key, path in mapped.other_case[:_MOST_LINES]:
+        for key, path in mapped.other_case[:_MOST_PRINTED_LINES]:
             self.stderr.write(other_case_text(key, path))
         if mapped.n_mapped < mapped.n_accounts or not mapped.n_rules:
             who = "The others get" if mapped.n_rules else "There is no mapping rule, so every account gets"
@@ -134,10 +141,10 @@ class Command(OperatorCommand):
             self.stdout.write(f"nothing to change: {base} says what the file says")
             return
         what = "dry run" if done.change_set is None else f"change set {done.change_set.pk}"
-        self.stdout.write(f"{what} on {base}: {counts_in_words(plan)}")
-        for change in plan.comparison.entries[:_MOST_LINES]:
+        self.stdout.write(f"{what} on {base}: {plan.in_words}")
+        for change in plan.comparison.entries[:_MOST_PRINTED_LINES]:
             self.stdout.write(f"  {_line(change)}")
-        more = plan.comparison.n_entries - _MOST_LINES
+        more = plan.comparison.n_entries - _MOST_PRINTED_LINES
         if more > 0:
             self.stdout.write(f"  and {counted(more, 'more entry', 'more entries')}")
         if done.revision is not None:
@@ -153,7 +160,7 @@ def _config_lines(config: SlurmConfig | None) -> list[ConfigLine]:
     if phase_s:
         meaning = (
             "Slurm's periods start some seconds after BOOT_TIME, which no configuration shows. "
-            f"`{command_name('scheduler setup')}`, given these outputs and that of sshare -a -P -l -m, "
+            f"`{command_name('scheduler setup')}`, given these outputs and that of {text_of_command(SSHARE)}, "
             "fits them to sshare."
         )
         lines.append(ConfigLine("phase_s", str(phase_s), meaning, is_carried=False))
@@ -167,6 +174,7 @@ def _import(options: dict[str, Any], content: bytes, config: SlurmConfig | None)
         content=content,
         settings=None if config is None else config.settings,
         keep_missing=options["keep_missing"],
+        follow=options["follow"],
     )
     at = now()
     if options["make"] and options["policy"] not in {policy.slug for policy in list_policies(actor=COMMAND)}:
@@ -195,6 +203,11 @@ def _refuse_contradictions(options: dict[str, Any]) -> None:
         raise Invalid("--exit-code needs --dry-run.", fields=[FieldProblem("--dry-run", "is missing")])
     if options["publish"] and not options["reason"].strip():
         raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
+    for name in ("slurm_config", "make"):
+        if options["follow"] and options[name]:
+            word = f"--{name.replace('_', '-')}"
+            message = "takes entries of a policy that exists, and none of its settings"
+            raise Invalid(f"--follow {message}.", fields=[FieldProblem(word, "is given")])
     if options["map"] is not None and not options["publish"]:
         message = "needs --publish: rules lead to entries of the current revision"
         raise Invalid(f"--map {message}.", fields=[FieldProblem("--map", message)])
@@ -211,13 +224,6 @@ def _with_file(options: dict[str, Any]) -> dict[str, Any]:
     if not options["map"]:
         raise Invalid("Name the file to import.", fields=[FieldProblem("file", "is missing")])
     return {**options, "file": options["map"], "map": ""}
-
-
-def counts_in_words(plan: ImportPlan) -> str:
-    """Numbers of changes in words, such as `added: 3, archived: 1; settings: window`."""
-    words = ", ".join(f"{what}: {n:,}" for what, n in plan.comparison.counts() if n)
-    settings = f"settings: {', '.join(plan.changed_settings)}" if plan.changed_settings else ""
-    return "; ".join(part for part in (words, settings) if part)
 
 
 def _line(change: EntryChange) -> str:

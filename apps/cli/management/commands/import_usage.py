@@ -13,14 +13,15 @@ from typing import Any, BinaryIO
 
 from django.core.management.base import CommandError
 
-from apps.accounts.account_ids import AccountKey
+from agent.site_commands import CONFIG, PARTITIONS, listed
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.operator_commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.mapping.rules.problems import other_case_text
-from apps.policies.formats.registry import text_of
+from apps.policies.formats.decoding import text_of
 from apps.priorities.selectors import (
     count_unmapped_of_import,
     count_unmapped_of_preview,
@@ -57,7 +58,7 @@ class Command(OperatorCommand):
         parser.add_argument(
             "--slurm-config",
             metavar="FILE",
-            help="output of scontrol show config and scontrol show partition: billing is computed exactly from their "
+            help=f"outputs of {listed(CONFIG, PARTITIONS)}: billing is computed exactly from their "
             "TRESBillingWeights, now and for later records of the source",
         )
         parser.add_argument("--dry-run", action="store_true", help="count and store nothing")

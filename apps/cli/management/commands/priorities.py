@@ -10,6 +10,7 @@ import orjson
 from apps.core.clock import now
 from apps.core.operator_commands import OperatorCommand
 from apps.priorities.serving import store
+from apps.priorities.serving.leaf_lines import every_leaf
 
 
 class Command(OperatorCommand):
@@ -23,7 +24,7 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         store.poll()
         snapshot = store.newest(options["policy"], poll=False)
-        results = snapshot.lookup(options["account"]) if options["account"] else list(snapshot.every_leaf())
+        results = snapshot.lookup(options["account"]) if options["account"] else list(every_leaf(snapshot))
         if options["json"]:
             answer = {**snapshot.head(now()), "results": results}
             self.stdout.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())

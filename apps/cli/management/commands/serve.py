@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.cli.stack.definitions import HOST, Definition, beat, outgoing, python, web, worker
+from apps.cli.stack.definitions import HOST, Definition, beat, outgoing, prepare, web, worker
 
 
 class Command(BaseCommand):
@@ -56,4 +56,4 @@ def _definition(
         case "beat":
             return beat()
         case _:
-            return Definition("prepare", python("-m", "apps.cli.stack.prepare", *([] if sample else ["--no-sample"])))
+            return prepare(*([] if sample else ["--no-sample"]))

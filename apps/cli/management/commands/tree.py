@@ -10,14 +10,14 @@ import orjson
 from apps.accounts.actor import COMMAND
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.operator_commands import OperatorCommand
-from apps.pages.tree.api import nested
+from apps.pages.tree.api import nested, uses_of
 from apps.priorities.selectors import open_view
 from apps.priorities.selectors.tree import iterate_rows
 from apps.priorities.selectors.tree_listing import DEEPEST, Arrangement
 from apps.priorities.serving import store
-from apps.web.listing import text_lines
-from apps.web.setting_texts import main_column
-from apps.web.tree_listing import TREE, csv_columns, rows_of
+from apps.web.listings.listing import text_lines
+from apps.web.listings.tree_listing import TREE, csv_columns, rows_of
+from apps.web.texts.algorithm_text import main_column
 
 
 class Command(OperatorCommand):
@@ -36,12 +36,11 @@ class Command(OperatorCommand):
         store.poll()
         view = open_view(policy_slug=options["policy"], actor=COMMAND)
         if options["json"]:
-            self.stdout.write(
-                orjson.dumps(nested(view, 0, level), option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode()
-            )
+            answer = nested(view, 0, level, uses_of(view, 0))
+            self.stdout.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode())
             return
         own = main_column(view.snapshot.own_columns) if view.snapshot else ""
         columns = csv_columns([name for name in TREE.names("table") if own or name != "own"], own)
-        printed = [column for column in columns if column.name not in ("name", "kind", "level")]  # the path has them
+        printed = [column for column in columns if column.name not in ("name", "kind")]  # the path has them
         for line in text_lines(printed, rows_of(view, iterate_rows(view, Arrangement(level=level)), own_column=own)):
             self.stdout.write(line)

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.stack import definitions
+from apps.cli.stack.forking import CAN_FORK, load_applications
 from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.paths import SIGN_INS, broker_dirs, sign_ins
 from apps.cli.stack.postgres import CannotStart, PostgresServer
@@ -122,7 +123,9 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
     try:
         if server is not None:
             supervisor.add_database(server)
-        supervisor.run_once(definitions.python("-m", "apps.cli.stack.prepare", *preparation), environment)
+        if CAN_FORK:
+            load_applications()
+        supervisor.run_once(definitions.prepare(*preparation), environment)
         bell = GroupProgram(definitions.bell(), environment, log / "bell.log")
         for program in programs:
             group = GroupProgram(program, environment, log / f"{program.name}.log")

@@ -1,4 +1,4 @@
-"""Capacity: the number of cores of a site in a period."""
+"""Capacity: what a site has in a period, in units an hour."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.contrib.allocations import capacities
-from apps.contrib.allocations.api.views import READ_WRITE
+from apps.contrib.allocations.api.views import READ_WRITE, read_renamed
 from apps.contrib.allocations.capacities import CapacityChange, CapacityTerms
-from apps.contrib.allocations.terms import LONGEST_TEXT
+from apps.contrib.allocations.terms import LONGEST_ALLOCATION_REASON
 from apps.core import clock
 from apps.mapping.permissions import load_visibility
 from apps.policies.models import Capacity
+from apps.policies.units import CORE_HOUR, LONGEST_SYMBOL
+from apps.web import bounds
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.if_match import if_match_header, require_if_match
 from apps.web.rest.inputs import read_body, read_query
 from apps.web.rest.reasons import ReasonFilterSerializer
+from apps.web.rest.records import keeps_old_names
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.web.rest.views import APIView
 
 
+@keeps_old_names
 class CapacitySerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField(source="pk")
+    id = serializers.IntegerField()
     site = serializers.CharField(help_text='"": the whole site')
     starts_on = serializers.DateField()
     ends_on = serializers.DateField(allow_null=True, help_text="Last day; null: no end")
-    cores = serializers.FloatField(help_text="Cores of overlapping periods are added")
+    per_hour = serializers.FloatField(help_text="Units an hour, for core-hours the cores; overlapping rows add up")
+    unit = serializers.CharField(help_text="Symbol of a unit of the policy, such as core-h")
     note = serializers.CharField()
     author = serializers.CharField(source="author_name")
     created_at = UtcTimeField()
@@ -39,22 +44,28 @@ class CapacitySerializer(serializers.Serializer[Any]):
         return f'"{capacities.tag_of(capacity)}"'
 
 
+PER_HOUR: dict[str, Any] = {"min_value": 0, "max_value": capacities.MOST_CAPACITY_PER_HOUR, "required": False}
+
+
 class NewCapacitySerializer(serializers.Serializer[Any]):
-    site = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    site = serializers.CharField(max_length=bounds.SITE, required=False, default="", allow_blank=True)
     starts_on = serializers.DateField()
     ends_on = serializers.DateField(required=False, default=None, allow_null=True)
-    cores = serializers.FloatField(min_value=0, max_value=capacities.MOST_CORES)
-    note = serializers.CharField(max_length=LONGEST_TEXT, required=False, default="", allow_blank=True)
-    reason = serializers.CharField(max_length=LONGEST_TEXT)
+    per_hour = serializers.FloatField(**PER_HOUR, help_text="Units an hour, for core-hours the cores; required")
+    cores = serializers.FloatField(**PER_HOUR, help_text="The former name of `per_hour`")
+    unit = serializers.CharField(max_length=LONGEST_SYMBOL, required=False, default=CORE_HOUR.symbol)
+    note = serializers.CharField(max_length=LONGEST_ALLOCATION_REASON, required=False, default="", allow_blank=True)
+    reason = serializers.CharField(max_length=LONGEST_ALLOCATION_REASON)
 
 
 class ChangedCapacitySerializer(serializers.Serializer[Any]):
-    site = serializers.CharField(max_length=128, required=False, allow_blank=True)
+    site = serializers.CharField(max_length=bounds.SITE, required=False, allow_blank=True)
     starts_on = serializers.DateField(required=False)
     ends_on = serializers.DateField(required=False, allow_null=True)
-    cores = serializers.FloatField(min_value=0, max_value=capacities.MOST_CORES, required=False)
-    note = serializers.CharField(max_length=LONGEST_TEXT, required=False, allow_blank=True)
-    reason = serializers.CharField(max_length=LONGEST_TEXT)
+    per_hour = serializers.FloatField(**PER_HOUR)
+    cores = serializers.FloatField(**PER_HOUR, help_text="The former name of `per_hour`")
+    note = serializers.CharField(max_length=LONGEST_ALLOCATION_REASON, required=False, allow_blank=True)
+    reason = serializers.CharField(max_length=LONGEST_ALLOCATION_REASON)
 
 
 class CapacityListView(APIView):
@@ -73,8 +84,9 @@ class CapacityListView(APIView):
 
     @extend_schema(operation_id="add_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """Record additional cores from one day to another. For managers of the whole policy."""
+        """Record additional capacity from one day to another. For managers of the whole policy."""
         body = read_body(NewCapacitySerializer, request)
+        body["per_hour"] = read_renamed(body, "per_hour", "cores", is_required=True)
         made = capacities.add_capacity(
             policy_slug=policy, terms=CapacityTerms(**body), at=clock.now(), actor=actor_of(request)
         )
@@ -102,6 +114,7 @@ class CapacityDetailView(APIView):
         """Change the given fields. Set `ends_on` when a machine is switched off."""
         _read_capacity(request, policy, capacity)
         tag, body = require_if_match(request, "capacity"), read_body(ChangedCapacitySerializer, request)
+        body["per_hour"] = read_renamed(body, "per_hour", "cores", is_required=False)
         changed = capacities.change_capacity(
             policy_slug=policy,
             capacity_id=capacity,

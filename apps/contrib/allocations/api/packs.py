@@ -13,19 +13,20 @@ from rest_framework.response import Response
 from apps.contrib.allocations.packs.content import PackQuery, get_pack
 from apps.contrib.allocations.packs.signed import sign_pack
 from apps.core import clock
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, Scopes, actor_of
 from apps.web.rest.inputs import entry_uid, read_query
 from apps.web.rest.views import APIView
 
 
 class PackFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; default: the root")
+    entry = serializers.CharField(max_length=bounds.ENTRY, required=False, help_text="uid or path; default: the root")
 
     def get_fields(self) -> dict[str, Any]:
         """Add `from` and `to`: `from` is a keyword of Python."""
         text = "{} month, such as 2026-03; at most 12 months, by default the last complete one"
         months = {
-            name: serializers.CharField(max_length=7, required=False, help_text=text.format(which))
+            name: serializers.CharField(max_length=bounds.MONTH, required=False, help_text=text.format(which))
             for name, which in (("from", "First"), ("to", "Last"))
         }
         return {**super().get_fields(), **months}

@@ -1,4 +1,4 @@
-"""Allocations of core-hours to entries, the table of their use, and their conversion to shares."""
+"""Allocations to entries, the table of their use, and their conversion to shares."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.contrib.allocations import services
+from apps.contrib.allocations.board import AllocationBoard, BoardRow, ToGive, get_allocation_board
 from apps.contrib.allocations.conversion import (
     RESTS,
     Conversion,
@@ -31,18 +32,23 @@ from apps.contrib.allocations.table import (
     OnAllocations,
     get_allocation_table,
 )
-from apps.contrib.allocations.terms import LONGEST_TEXT
+from apps.contrib.allocations.terms import LONGEST_ALLOCATION_REASON
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.permissions import load_visibility
+from apps.policies.access.scope import WRITE
 from apps.policies.models import Allocation
+from apps.policies.operations.allocation_edits import MOST_ALLOCATED_AMOUNT
+from apps.policies.selectors import READ
 from apps.policies.tree.terms import AT_END
-from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.policies.units import CORE_HOUR, LONGEST_SYMBOL
+from apps.web import bounds
+from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.if_match import if_match_header, require_if_match
 from apps.web.rest.inputs import read_body, read_query, require_seen_tree, visible_entry_uid
 from apps.web.rest.reasons import ReasonFilterSerializer
-from apps.web.rest.records import record_serializer
+from apps.web.rest.records import keeps_old_names, record_serializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.web.rest.views import APIView
 
@@ -55,13 +61,15 @@ READ_WRITE: Scopes = {
 ENTRY: dict[str, Any] = {"max_length": 9000, "help_text": "uid or path"}
 
 
+@keeps_old_names
 class AllocationSerializer(serializers.Serializer[Any]):
     uid = serializers.UUIDField()
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.CharField()
     starts_on = serializers.DateField()
     ends_on = serializers.DateField(help_text="Last day")
-    core_h = serializers.FloatField()
+    amount = serializers.FloatField(help_text="In hours of the unit")
+    unit = serializers.CharField(help_text="Symbol of a unit of the policy, such as core-h")
     reason = serializers.CharField()
     author = serializers.CharField(source="author_name")
     created_at = UtcTimeField()
@@ -71,19 +79,25 @@ class AllocationSerializer(serializers.Serializer[Any]):
         return f'"{services.tag_of(allocation)}"'
 
 
+AMOUNT: dict[str, Any] = {"min_value": 0, "max_value": MOST_ALLOCATED_AMOUNT, "required": False}
+
+
 class NewAllocationSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(**ENTRY)
     starts_on = serializers.DateField()
     ends_on = serializers.DateField()
-    core_h = serializers.FloatField(min_value=0, max_value=services.MOST_CORE_H)
-    reason = serializers.CharField(max_length=LONGEST_TEXT)
+    amount = serializers.FloatField(**AMOUNT, help_text="In hours of the unit; required")
+    core_h = serializers.FloatField(**AMOUNT, help_text="The former name of `amount`")
+    unit = serializers.CharField(max_length=LONGEST_SYMBOL, required=False, default=CORE_HOUR.symbol)
+    reason = serializers.CharField(max_length=LONGEST_ALLOCATION_REASON)
 
 
 class ChangedAllocationSerializer(serializers.Serializer[Any]):
     starts_on = serializers.DateField(required=False)
     ends_on = serializers.DateField(required=False)
-    core_h = serializers.FloatField(min_value=0, max_value=services.MOST_CORE_H, required=False)
-    reason = serializers.CharField(max_length=LONGEST_TEXT)
+    amount = serializers.FloatField(**AMOUNT, help_text="In hours of the unit")
+    core_h = serializers.FloatField(**AMOUNT, help_text="The former name of `amount`")
+    reason = serializers.CharField(max_length=LONGEST_ALLOCATION_REASON)
 
 
 class DaysSerializer(serializers.Serializer[Any]):
@@ -102,14 +116,30 @@ class AllocationFilterSerializer(DaysSerializer):
     cursor = serializers.CharField(required=False, default="", allow_blank=True)
 
 
+UNIT: dict[str, Any] = {
+    "max_length": LONGEST_SYMBOL,
+    "required": False,
+    "default": CORE_HOUR.symbol,
+    "help_text": "Symbol of a unit of the policy",
+}
+
+
 class TableFilterSerializer(DaysSerializer):
     of = serializers.CharField(**ENTRY, required=False, default="/")
+    unit = serializers.CharField(**UNIT)
+    cursor = serializers.CharField(required=False, default="", allow_blank=True)
+
+
+class BoardFilterSerializer(serializers.Serializer[Any]):
+    of = serializers.CharField(**ENTRY, required=False, default="/")
+    unit = serializers.CharField(**UNIT)
     cursor = serializers.CharField(required=False, default="", allow_blank=True)
 
 
 class ConversionFilterSerializer(DaysSerializer):
     of = serializers.CharField(**ENTRY, required=False, default="/")
     rest = serializers.ChoiceField(RESTS, required=False, default="spread")
+    unit = serializers.CharField(**UNIT)
 
 
 class NewDraftSerializer(serializers.Serializer[Any]):
@@ -117,6 +147,7 @@ class NewDraftSerializer(serializers.Serializer[Any]):
     starts_on = serializers.DateField()
     ends_on = serializers.DateField()
     rest = serializers.ChoiceField(RESTS, required=False, default="spread")
+    unit = serializers.CharField(**UNIT)
     at_end = serializers.ChoiceField(
         AT_END,
         required=False,
@@ -124,21 +155,21 @@ class NewDraftSerializer(serializers.Serializer[Any]):
         default=None,
         help_text="What happens to the shares after the last day of their allocation; null: they have no end",
     )
-    reason = serializers.CharField(max_length=4000)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class DraftSerializer(serializers.Serializer[Any]):
-    change_set = serializers.IntegerField(source="pk")
+    change_set = serializers.IntegerField(source="id")
     version = serializers.IntegerField()
     operations = serializers.ListField(child=serializers.DictField())
     effective_at = UtcTimeField(allow_null=True)
 
 
-_NOT_SENT = ("parent_uid", "name", "level", "n_allocations", "beyond", "target_global", "expected_whole_core_h")
+_NOT_SENT = ("parent_uid", "name", "level", "n_allocations", "beyond", "target_global", "expected_whole")
 _RIGHTS = ("has_sub_allocations", "may_allocate", "sees_all_children")
 AllocationRowSerializer = record_serializer(
     AllocationRow,
-    doc="One entry in core-hours. null: not known, or hidden from the caller.",
+    doc="One entry in hours of the unit. null: not known, or hidden from the caller.",
     exclude=(*_NOT_SENT, *_RIGHTS, "pace_part"),
 )
 OnAllocationsSerializer = record_serializer(
@@ -150,12 +181,13 @@ OnAllocationsSerializer = record_serializer(
 
 AllocationTableSerializer = record_serializer(
     AllocationTable,
-    only="policy starts_on ends_on as_of capacity_core_h unmapped_core_h on_allocations group results next",
+    only="policy starts_on ends_on as_of unit capacity unmapped on_allocations group results next",
     renamed={
         "policy": "policy_slug",
         "starts_on": "period.starts_on",
         "ends_on": "period.ends_on",
         "as_of": "now",
+        "unit": "unit.symbol",
         "next": "next_cursor",
     },
     on_allocations=OnAllocationsSerializer(
@@ -172,13 +204,47 @@ ConversionSerializer = record_serializer(
     exclude=("parent_name", "rest"),
     texts={
         "of": "uid of the parent",
-        "has_core_h": "Core-hours of the parent; null: not known",
-        "allocated_core_h": "Core-hours allocated to its children",
-        "rest_core_h": "Unallocated core-hours",
-        "over_committed_core_h": "Core-hours allocated beyond those of the parent",
-        "divided_core_h": "Core-hours that are converted to shares",
+        "available": "Of the parent; null: not known",
+        "allocated": "Allocated to its children",
+        "unallocated": "What the parent has beyond its children’s allocations",
+        "over_committed": "Allocated beyond what the parent has",
+        "divided": "What is converted to shares",
     },
     lines=ConvertedLineSerializer(many=True),
+)
+
+
+BoardRowSerializer = record_serializer(
+    BoardRow,
+    doc="The current allocations of one entry, in hours of the unit. null: not known, or hidden from the caller.",
+    exclude=("n_allocations", "name", "level", "may_allocate", "has_sub_allocations"),
+)
+ToGiveSerializer = record_serializer(
+    ToGive,
+    doc="What the group can still allocate on these days, of its own allocation or of the capacity.",
+    only="amount of starts_on ends_on of_capacity",
+    renamed={"starts_on": "days.starts_on", "ends_on": "days.ends_on"},
+)
+BoardSerializer = record_serializer(
+    AllocationBoard,
+    only="policy as_of unit group own results n_rows unused held jobs to_give unmapped next",
+    renamed={
+        "policy": "policy_slug",
+        "as_of": "now",
+        "unit": "unit.symbol",
+        "group": "group_uid",
+        "next": "next_cursor",
+    },
+    texts={
+        "n_rows": "Entries below the group with a current allocation",
+        "unused": "Unused at their end, of the topmost of those that won’t use theirs",
+        "held": "By open jobs of the whole group, also of entries without an allocation",
+        "jobs": "Open jobs of the whole group",
+        "unmapped": "Used by unmapped accounts; null unless the caller sees the whole policy",
+    },
+    own=BoardRowSerializer(allow_null=True, help_text="The group’s own allocation"),
+    to_give=ToGiveSerializer(allow_null=True, help_text="null: no capacity or allocation, or hidden from the caller"),
+    results=BoardRowSerializer(source="rows", many=True),
 )
 
 
@@ -215,8 +281,9 @@ class AllocationListView(APIView):
         operation_id="create_allocation", request=NewAllocationSerializer, responses={201: AllocationSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
-        """Allocate core-hours to an entry, by a manager above it. Over-allocation is allowed; the table flags it."""
+        """Allocate to an entry, by a manager above it. Over-allocation is allowed; the table flags it."""
         body, at, actor = read_body(NewAllocationSerializer, request), clock.now(), actor_of(request)
+        body["amount"] = read_renamed(body, "amount", "core_h", is_required=True)
         entry = visible_entry_uid(request, policy, body.pop("entry"))
         made = services.create_allocation(
             policy_slug=policy,
@@ -248,6 +315,7 @@ class AllocationDetailView(APIView):
         at, actor = clock.now(), actor_of(request)
         _read_allocation(request, policy, allocation)
         tag, body = require_if_match(request, "allocation"), read_body(ChangedAllocationSerializer, request)
+        body["amount"] = read_renamed(body, "amount", "core_h", is_required=False)
         services.change_allocation(
             policy_slug=policy,
             allocation_uid=allocation,
@@ -288,7 +356,7 @@ class AllocationTableView(APIView):
         operation_id="get_allocation_table", parameters=[TableFilterSerializer], responses=AllocationTableSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """A group and its children in core-hours: allocated, sub-allocated, reserved, expected and delivered."""
+        """A group and its children in a unit: allocated, sub-allocated, reserved, expected and delivered."""
         query = read_query(TableFilterSerializer, request)
         table: AllocationTable = get_allocation_table(
             policy_slug=policy,
@@ -297,8 +365,29 @@ class AllocationTableView(APIView):
             period=read_period(query, default=this_year()),
             cursor=query["cursor"] or None,
             actor=actor_of(request),
+            unit=query["unit"],
         )
         return Response(AllocationTableSerializer(table).data)
+
+
+class AllocationBoardView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": READ_WRITE["GET"] | {SELF_READ}}
+
+    @extend_schema(operation_id="get_allocation_board", parameters=[BoardFilterSerializer], responses=BoardSerializer)
+    def get(self, request: Request, policy: str) -> Response:
+        """Current allocations at and below a group: used, held by open jobs, and at their end if use continues."""
+        query, actor = read_query(BoardFilterSerializer, request), actor_of(request)
+        scope = READ if actor.has_scope(READ) or actor.has_scope(WRITE) else SELF_READ
+        board = get_allocation_board(
+            policy_slug=policy,
+            of=visible_entry_uid(request, policy, query["of"], scope),
+            zone=zone(),
+            cursor=query["cursor"] or None,
+            actor=actor,
+            unit=query["unit"],
+            scope=scope,
+        )
+        return Response(BoardSerializer(board).data)
 
 
 class AllocationSharesView(APIView):
@@ -318,6 +407,7 @@ class AllocationSharesView(APIView):
             query=ConversionQuery(
                 parent_uid=visible_entry_uid(request, policy, query["of"]),
                 rest=query["rest"],
+                unit=query["unit"],
                 zone=zone(),
                 period=read_period(query, default=this_year()),
             ),
@@ -336,6 +426,7 @@ class AllocationSharesView(APIView):
             query=ConversionQuery(
                 parent_uid=visible_entry_uid(request, policy, body["of"]),
                 rest=body["rest"],
+                unit=body["unit"],
                 zone=zone(),
                 period=period_of(body["starts_on"], body["ends_on"], "starts_on", "ends_on"),
             ),
@@ -346,6 +437,16 @@ class AllocationSharesView(APIView):
             visibility=load_visibility,
         )
         return Response(DraftSerializer(draft).data, status=201)
+
+
+def read_renamed(body: dict[str, Any], name: str, former: str, *, is_required: bool) -> float | None:
+    """A number of a body, by its name or its former one; takes both out of the body."""
+    values = [value for value in (body.pop(name, None), body.pop(former, None)) if value is not None]
+    if len(values) > 1:
+        raise _refusal(name, f"is there twice, as {former} too: send {name} alone")
+    if is_required and not values:
+        raise _refusal(name, "is required")
+    return values[0] if values else None
 
 
 def zone() -> ZoneInfo:

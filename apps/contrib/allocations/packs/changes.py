@@ -11,15 +11,16 @@ from django.db.models import Max, Min, Q
 from apps.accounts.actor import Actor
 from apps.contrib.allocations.periods import Period
 from apps.contrib.allocations.summary import Event
-from apps.contrib.allocations.usage import get_ending_soon
+from apps.contrib.allocations.upcoming import get_ending_soon
 from apps.policies.models import Entry, Revision
 from apps.policies.tree.columns import Mask
+from apps.policies.units import CORE_HOUR
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving.served_snapshot import instant
-from apps.series.daily_series import site_zone
+from apps.series.days import site_zone
 
-MOST_CHANGES = 50
+MOST_PACK_CHANGES = 50
 SOON_DAYS = 90
 
 Json = dict[str, Any]
@@ -30,7 +31,7 @@ def changes(view: PolicyView, entries: Sequence[int], period: Period) -> list[Js
     begin, end = period.instants(site_zone())
     by_revision: dict[int, Json] = {}
     for i in _changed_entries(view, entries, begin, end):
-        for line in history_lines(view, view.tree.uuid(i), until=None, limit=MOST_CHANGES):
+        for line in history_lines(view, view.tree.uuid(i), until=None, limit=MOST_PACK_CHANGES):
             if begin <= line.at < end and line.fields:
                 change = by_revision.setdefault(line.revision, _change(line))
                 change["entries"] += [
@@ -38,7 +39,7 @@ def changes(view: PolicyView, entries: Sequence[int], period: Period) -> list[Js
                     for field, before, after in line.fields
                     if field == "shares"
                 ]
-    return [by_revision[number] for number in sorted(by_revision, reverse=True)][:MOST_CHANGES]
+    return [by_revision[number] for number in sorted(by_revision, reverse=True)][:MOST_PACK_CHANGES]
 
 
 def _changed_entries(view: PolicyView, entries: Sequence[int], begin: datetime, end: datetime) -> list[int]:
@@ -81,11 +82,19 @@ def _event(view: PolicyView, event: Event) -> Json:
         "path": event.path,
         "on": event.on.isoformat(),
         "kind": event.kind,
-        "core_h": None if event.allocation is None else event.allocation.core_h,
+        **_amount(event),
         "is_covered": event.is_covered,
         "target": float(view.target[0][i]) if view.competes[i] else None,
         "target_after": after,
     }
+
+
+def _amount(event: Event) -> Json:
+    """What ends, in core-hours, or in another unit with its symbol."""
+    own = event.allocation
+    if own is None or own.unit == CORE_HOUR.symbol:
+        return {"core_h": own and own.amount}
+    return {"amount": own.amount, "unit": own.unit}
 
 
 def _target_after(view: PolicyView, i: int, event: Event) -> float | None:

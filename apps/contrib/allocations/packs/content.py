@@ -16,21 +16,23 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.contrib.allocations.packs.changes import changes, expiring
 from apps.contrib.allocations.packs.core_hours import (
-    MOST_ROWS,
+    MOST_PACK_ROWS,
     allocation_rows,
     balance_rows,
     fairness_among,
     held_back_pairs,
 )
 from apps.contrib.allocations.periods import Period
+from apps.contrib.allocations.units import policy_units
 from apps.core.errors import FieldProblem, Invalid
+from apps.policies.units import CORE_HOUR
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving.served_snapshot import instant
-from apps.series.daily_series import site_zone
+from apps.series.days import site_zone
 from apps.series.months import Month, day_today, month_of, read_month
 
 FORMAT = "fairshare-pack/1"
-MOST_MONTHS = 12
+MOST_PACK_MONTHS = 12
 
 Json = dict[str, Any]
 
@@ -39,9 +41,9 @@ def read_months(first: str, last: str, today: date) -> list[Month]:
     """Parse first and last month, such as 2026-10; default: the last full month. Oldest first, at most 12."""
     newest = read_month(last, today) if last else read_month(first, today) if first else month_of(today).before()
     oldest = read_month(first, today) if first else newest
-    months = [newest.before(n) for n in range(MOST_MONTHS) if newest.before(n).first_on >= oldest.first_on][::-1]
+    months = [newest.before(n) for n in range(MOST_PACK_MONTHS) if newest.before(n).first_on >= oldest.first_on][::-1]
     if not months or months[0] != oldest:
-        number = {"n": MOST_MONTHS - 1}
+        number = {"n": MOST_PACK_MONTHS - 1}
         message = _("must be at most %(n)s months before the last one, and not after it") % number
         whole = _("The first month must be at most %(n)s months before the last one, and not after it.") % number
         raise Invalid(whole, code="bad_period", fields=[FieldProblem("from", message)])
@@ -74,7 +76,7 @@ def get_pack(query: PackQuery, *, actor: Actor) -> Json:
     period = Period(months[0].first_on, months[-1].last_on)
     visible = view.visible_children(i)
     groups = [child for child in visible if not people[child]]
-    children = groups[:MOST_ROWS]
+    children = groups[:MOST_PACK_ROWS]
     balance = balance_rows(view, [*([i] if i else []), *children], months)
     return {
         "format": FORMAT,
@@ -88,7 +90,12 @@ def get_pack(query: PackQuery, *, actor: Actor) -> Json:
         "to": period.ends_on.isoformat(),
         "made_at": instant(view.now),
         "zone": site_zone().key,
-        "allocations": allocation_rows(view, i, period, actor, people),
+        "allocations": allocation_rows(view, i, period, actor, people, CORE_HOUR),
+        "allocations_by_unit": [
+            allocation_rows(view, i, period, actor, people, unit)
+            for unit in policy_units(view.policy)
+            if not unit.is_core_hour
+        ],
         "balance": balance,
         "fairness": fairness_among(balance[-len(children) :]) if 0 < len(children) == len(groups) else None,
         "held_back": held_back_pairs(view, children, period),

@@ -20,15 +20,17 @@ from apps.contrib.allocations.periods import Period
 from apps.contrib.allocations.table import AllocationRow, get_allocation_table
 from apps.contrib.notices.statements.selectors import AMOUNTS, lines_of
 from apps.engine.convergence import fairness
+from apps.engine.entitlement import entitlement
 from apps.policies.tree.columns import Mask
+from apps.policies.units import Unit
 from apps.priorities.selectors.rows import PolicyView
-from apps.series.daily_series import site_zone
+from apps.series.days import site_zone
 from apps.series.months import Month
 from apps.series.stored_series import load_series, series_state
 from apps.series.visible_days import as_visible
 
-MOST_ROWS = 200
-_MOST_READ = 5_000  # rows of the core-hour table, including people
+MOST_PACK_ROWS = 200
+_MOST_READ_ROWS = 5_000  # rows of the core-hour table, including people
 MOST_PAIRS = 20
 _HOUR_S = 3600.0
 _LEAST_CORE_H = 1e-6
@@ -36,30 +38,33 @@ _LEAST_CORE_H = 1e-6
 Json = dict[str, Any]
 
 
-def allocation_rows(view: PolicyView, i: int, period: Period, actor: Actor, people: Mask) -> Json:
-    """is_cut: there are more groups than listed."""
+def allocation_rows(view: PolicyView, i: int, period: Period, actor: Actor, people: Mask, unit: Unit) -> Json:
+    """Allocations in one unit. is_cut: there are more groups than listed."""
     table = get_allocation_table(
         policy_slug=view.policy.slug,
         period=period,
         zone=site_zone(),
         actor=actor,
         of=view.tree.uuid(i),
-        limit=_MOST_READ,
+        limit=_MOST_READ_ROWS,
+        unit=unit.symbol,
     )
     rows = [row for row in table.rows if not people[view.tree.index_of_uid(row.entry) or 0]]
+    suffix = "_core_h" if table.unit.is_core_hour else ""
     return {
-        "capacity_core_h": table.capacity_core_h,
-        "rows": [_allocation(row) for row in (table.group, *rows[:MOST_ROWS])],
-        "is_cut": table.next_cursor is not None or len(rows) > MOST_ROWS,
+        **({} if table.unit.is_core_hour else {"unit": table.unit.symbol, "unit_name": table.unit.name}),
+        f"capacity{suffix}": table.capacity,
+        "rows": [_allocation(row, suffix) for row in (table.group, *rows[:MOST_PACK_ROWS])],
+        "is_cut": table.next_cursor is not None or len(rows) > MOST_PACK_ROWS,
     }
 
 
-def _allocation(row: AllocationRow) -> Json:
+def _allocation(row: AllocationRow, suffix: str) -> Json:
     names = ("allocated", "due", "expected", "delivered", "remaining")
     return {
         "entry_uid": str(row.entry),
         "path": row.path,
-        **{f"{name}_core_h": getattr(row, f"{name}_core_h") for name in names},
+        **{f"{name}{suffix}": getattr(row, name) for name in names},
         "pace": row.pace,
         "suppressed": row.suppressed,
     }
@@ -71,7 +76,7 @@ def balance_rows(view: PolicyView, entries: Sequence[int], months: Sequence[Mont
     rows = []
     for i in entries:
         own = [lines[i, month] for month in months]
-        hidden = any(line.is_suppressed for line in own)
+        hidden = any(line.suppressed for line in own)
         known = [] if hidden else [line.figures for line in own if line.figures is not None]
         sums = {f"{name}_core_h": sum(getattr(figures, name) for figures in known) / _HOUR_S for name in AMOUNTS}
         rows.append(
@@ -82,7 +87,7 @@ def balance_rows(view: PolicyView, entries: Sequence[int], months: Sequence[Mont
                 "days": sum(figures.n_days for figures in known),
                 "missing_days": sum(line.missing_days for line in own),
                 "suppressed": hidden,
-                "rounded": any(line.is_rounded for line in own),
+                "rounded": any(line.rounded for line in own),
             }
         )
     return rows
@@ -119,9 +124,9 @@ def held_back_pairs(view: PolicyView, children: Sequence[int], period: Period) -
         return []
     series, visible = as_visible(series, view=view)
     is_counted = visible & series.exists & series.competes
-    entitled = series.target * series.peers_used
-    missed = np.where(is_counted & (series.waited_core_s > 0), np.maximum(entitled - series.used, 0.0), 0.0)
-    borrowed = np.where(is_counted, np.maximum(series.used - entitled, 0.0), 0.0)
+    by_day = entitlement(series.target, series.used, series.peers_used)
+    missed = np.where(is_counted & (series.waited_core_s > 0), by_day.unused, 0.0)
+    borrowed = np.where(is_counted, by_day.borrowed, 0.0)
     whole = borrowed.sum(axis=0)
     part = np.divide(borrowed, whole, out=np.zeros_like(borrowed), where=whole > 0)
     core_h = missed @ part.T / _HOUR_S

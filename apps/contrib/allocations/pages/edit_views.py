@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -31,6 +31,7 @@ from apps.contrib.allocations.pages.forms import (
     AllocationForm,
     CapacityForm,
     DraftForm,
+    NewCapacityForm,
     WithdrawForm,
     day_text,
     neighbours,
@@ -39,12 +40,15 @@ from apps.contrib.allocations.pages.forms import (
     query_of,
     today,
     typed_amount,
+    unit_from_query,
+    unit_query,
     zone,
 )
 from apps.contrib.allocations.pages.views import crumbs_of, page_url
-from apps.contrib.allocations.periods import whole_year
+from apps.contrib.allocations.periods import Period, whole_year
 from apps.contrib.allocations.services import AllocationChange
 from apps.contrib.allocations.terms import may_decide
+from apps.contrib.allocations.units import policy_units
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
 from apps.mapping.permissions import load_visibility
@@ -52,12 +56,14 @@ from apps.policies.access.scope import list_own_levels
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.web.links import draft_url
+from apps.priorities.sentences import numbers
+from apps.web.links.addresses import draft_url
 from apps.web.shell import presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of
 
 _REFUSALS = (Invalid, Conflict, Stale)
+_BASES = {"allocated": "", "rest": gettext_lazy("Remainder"), "none": gettext_lazy("not allocated")}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -102,7 +108,7 @@ def _submit(form: AllocationForm | CapacityForm | WithdrawForm, service: Callabl
 
 
 def _initial(allocation: Allocation) -> dict[str, Any]:
-    return {"core_h": typed_amount(allocation.core_h), "starts_on": allocation.starts_on, "ends_on": allocation.ends_on}
+    return {"amount": typed_amount(allocation.amount), "starts_on": allocation.starts_on, "ends_on": allocation.ends_on}
 
 
 def _allocation_page(
@@ -117,7 +123,7 @@ def _allocation_page(
     policy, actor = allocation.policy, actor_of(request)
     tree = load_tree(policy)
     i = tree.index_of_uid(allocation.entry_uid) or 0
-    words = {"n": allocation_presenters.core_h(allocation.core_h), "entry": tree.name[i]}
+    words = {"n": allocation_presenters.quantity(allocation.amount, allocation.unit), "entry": tree.name[i]}
     context = {
         "policy": policy.slug,
         "policy_name": policy.name,
@@ -127,7 +133,7 @@ def _allocation_page(
         "gone": gone,
         "tag": services.tag_of(allocation),
         "period": period_text(services.period_of(allocation)),
-        "title": _("%(n)s core-hours for %(entry)s") % words,
+        "title": _("%(n)s for %(entry)s") % words,
         "may_change": may_decide(policy=policy, tree=tree, i=i, at=clock.now(), actor=actor),
         "entry_url": allocation_presenters.tab_url(policy.slug, allocation.entry_uid, tree.name[i]),
         "crumbs": [*crumbs_of(policy.slug, policy.name), {"label": tree.name[i]}],
@@ -143,7 +149,8 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
     parent, rest = _group(request, policy_row), request.GET.get("rest", "")
     rest = rest if rest in RESTS else RESTS[0]
     queried = period_from_query(request, now)
-    query = ConversionQuery(parent_uid=parent, period=queried.period, zone=zone(), rest=rest)
+    unit, n_units = unit_from_query(request), len(policy_units(policy_row))
+    query = ConversionQuery(parent_uid=parent, period=queried.period, zone=zone(), rest=rest, unit=unit)
     whole: dict[str, Any] = {
         "policy_slug": policy,
         "query": query,
@@ -162,8 +169,9 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
             messages.success(request, _("Changes take effect only when published."))
             return SeeOther(draft_url(draft.pk))
     conversion, problem = _conversion(whole)
+    unit = conversion.unit if conversion else unit
     tree = load_tree(policy_row)
-    group = f"&of={parent}"
+    group = f"&of={parent}{unit_query(unit, n_units) if unit else ''}"
     context = {
         "policy": policy,
         "policy_name": policy_row.name,
@@ -182,6 +190,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         "page_query": query_of(queried.period) + group,
         "years": [{**year, "query": f"{year['query']}{group}&rest={rest}"} for year in neighbours(queried.period, now)],
         "facts": _facts(conversion) if conversion else [],
+        "unit": unit,
         "has_taker": _has_recipient(conversion),
         "begins_later": queried.period.instants(zone())[0] > now,
         "crumbs": [*crumbs_of(policy, policy_row.name), {"label": _("Convert to shares")}],
@@ -193,7 +202,7 @@ def _conversion(whole: dict[str, Any]) -> tuple[Conversion | None, Invalid | Non
     try:
         return get_conversion(**whole), None
     except Invalid as refusal:
-        return None, refusal
+        return None, refusal.with_traceback(None)  # whose frames would hold the columns of the tree
 
 
 def _group(request: HttpRequest, policy: Policy) -> UUID:
@@ -214,40 +223,37 @@ def _group(request: HttpRequest, policy: Policy) -> UUID:
 
 
 def _facts(conversion: Conversion) -> list[tuple[str, str]]:
-    """Labels and core-hours of the steps from the group's allocation to the sum of shares."""
-    facts = [(_("Sub-allocated"), conversion.allocated_core_h)]
-    if conversion.has_core_h is not None:
-        facts.insert(0, (_("Allocated: %(name)s") % {"name": conversion.parent_name}, conversion.has_core_h))
-        if conversion.over_committed_core_h:
-            facts.append((_("Over-allocated"), conversion.over_committed_core_h))
+    """Labels and amounts of the steps from the group's allocation to the sum of shares."""
+    facts = [(_("Sub-allocated"), conversion.allocated)]
+    if conversion.available is not None:
+        facts.insert(0, (_("Allocated: %(name)s") % {"name": conversion.parent_name}, conversion.available))
+        if conversion.over_committed:
+            facts.append((_("Over-allocated"), conversion.over_committed))
         else:
-            facts.append((_("Remainder"), conversion.rest_core_h))
-    facts.append((_("Distributed"), conversion.divided_core_h))
-    amounts = [(label, _("%(n)s core-h") % {"n": allocation_presenters.core_h(amount)}) for label, amount in facts]
+            facts.append((_("Remainder"), conversion.unallocated))
+    facts.append((_("Distributed"), conversion.divided))
+    amounts = [(label, allocation_presenters.quantity(amount, conversion.unit)) for label, amount in facts]
     return [*amounts, (_("Shares"), presentation.shares_short(conversion.sum_of_shares))]
 
 
 def _has_recipient(conversion: Conversion | None) -> bool:
-    """Whether a line receives the unallocated core-hours; otherwise all lines grow in proportion."""
-    return conversion is None or not conversion.rest_core_h or any(line.basis == "rest" for line in conversion.lines)
-
-
-_BASES = {"allocated": "", "rest": gettext_lazy("Remainder"), "none": gettext_lazy("not allocated")}
+    """Whether a line receives what is unallocated; otherwise all lines grow in proportion."""
+    return conversion is None or not conversion.unallocated or any(line.basis == "rest" for line in conversion.lines)
 
 
 def _line(conversion: Conversion, line: ConvertedLine) -> dict[str, Any]:
     """One line of the conversion as shown, with its formula, such as `219,000 ÷ 876,000 × 100 = 25`."""
-    core_h, divided = allocation_presenters.core_h(line.core_h), allocation_presenters.core_h(conversion.divided_core_h)
-    part, after = presentation.percent(line.part, 2), presentation.shares_short(line.shares_after)
+    amount, divided = allocation_presenters.amount(line.amount), allocation_presenters.amount(conversion.divided)
+    part, after = numbers.percent(line.part, 2), presentation.shares_short(line.shares_after)
     whole = presentation.shares_short(conversion.sum_of_shares)
     return {
         "name": line.name,
         "kind": line.kind,
         "key": line.basis,
         "basis": _BASES[line.basis],
-        "core_h": core_h,
+        "amount": amount,
         "part": part,
-        "sum": f"{core_h} ÷ {divided} × {whole} = {after}",
+        "sum": f"{amount} ÷ {divided} × {whole} = {after}",
         "after": after,
         "before": presentation.shares_short(line.shares_before) if line.shares_before is not None else _("new"),
         "is_changed": line.is_changed,
@@ -262,7 +268,9 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
     policy_row = get_policy(slug=policy, actor=actor)
     tree = load_tree(policy_row)
     load_visibility(policy=policy_row, tree=tree, at=now, actor=actor).require(0)
-    form = CapacityForm(request.POST if request.method == "POST" else None, initial={"starts_on": today(now)})
+    units = policy_units(policy_row)
+    typed, initial = request.POST if request.method == "POST" else None, {"starts_on": today(now)}
+    form = NewCapacityForm(typed, initial=initial, units=units)
     if form.is_valid():
         try:
             capacity_services.add_capacity(
@@ -281,7 +289,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
         "form": form,
         "rows": [_capacity_row(policy, each) for each in rows],
         "year": year.starts_on.year,
-        "core_h": allocation_presenters.core_h(capacity_services.core_hours(rows, year, zone())) if rows else "",
+        "amount": _capacity_in(rows, year),
         "may_add_capacity": capacity_services.may_add_capacity(policy=policy_row, tree=tree, at=now, actor=actor),
         "crumbs": [*crumbs_of(policy, policy_row.name), {"label": _("Capacity")}],
     }
@@ -335,24 +343,32 @@ def _capacity_page(
     return render(request, "contrib/allocations/capacity.html", context, status=status)
 
 
+def _capacity_in(rows: Sequence[Capacity], year: Period) -> str:
+    """What all rows have in a year, by unit, such as 8,760,000 core-h, 35,040 GPU-h."""
+    sums = {
+        unit: capacity_services.capacity_in([row for row in rows if row.unit == unit], year, zone())
+        for unit in dict.fromkeys(row.unit for row in rows)
+    }
+    return ", ".join(allocation_presenters.quantity(total, unit) for unit, total in sums.items())
+
+
 def _capacity_row(policy: str, each: Capacity) -> dict[str, Any]:
     now = clock.now()
     return {
         "site": each.site or _("This site"),
-        "cores": presentation.cores(each.cores),
-        "cores_text": presentation.cores_text(each.cores),
+        "per_hour": allocation_presenters.per_hour_text(each.per_hour, each.unit),
         "note": each.note,
         "first": day_text(each.starts_on, now),
         "last": day_text(each.ends_on, now) if each.ends_on else _("no end"),
         "author": display_name(each.author_name),
         "is_over": each.ends_on is not None and each.ends_on < today(now),
-        "url": reverse("dashboard:capacity", kwargs={"policy": policy, "capacity_id": each.pk}),
+        "url": reverse("pages:capacity", kwargs={"policy": policy, "capacity_id": each.pk}),
     }
 
 
 def _capacity_initial(capacity: Capacity) -> dict[str, Any]:
     return {
-        "cores": typed_amount(capacity.cores),
+        "per_hour": typed_amount(capacity.per_hour),
         "site": capacity.site,
         "starts_on": capacity.starts_on,
         "ends_on": capacity.ends_on,
@@ -361,4 +377,4 @@ def _capacity_initial(capacity: Capacity) -> dict[str, Any]:
 
 
 def _capacities_url(policy: str) -> str:
-    return reverse("dashboard:capacities", kwargs={"policy": policy})
+    return reverse("pages:capacities", kwargs={"policy": policy})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -17,14 +18,27 @@ from django.utils import formats
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.contrib.allocations.capacities import MOST_CORES
+from apps.accounts.actor import Actor
+from apps.contrib.allocations.capacities import MOST_CAPACITY_PER_HOUR
 from apps.contrib.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period, day_of, whole_year
-from apps.contrib.allocations.services import MOST_CORE_H
-from apps.contrib.allocations.terms import LONGEST_TEXT
+from apps.contrib.allocations.terms import LONGEST_ALLOCATION_REASON
+from apps.contrib.allocations.units import policy_units
 from apps.core.errors import NotFound, problem_sentence
 from apps.core.typed_numbers import read_amount
-from apps.web.share_input import read_shares
+from apps.policies.operations.allocation_edits import MOST_ALLOCATED_AMOUNT
+from apps.policies.selectors import get_policy
+from apps.policies.units import CORE_HOUR, LONGEST_SYMBOL, Unit
+from apps.web import bounds
+from apps.web.changes.share_input import read_shares
 from apps.web.shell.forms import RefusableForm, choice_field, date_input, name_field, reason_field, text_input
+
+NUMBER = "number"
+AT_END_CHOICES = (
+    ("keep", _("keep and flag")),
+    ("zero", _("0 shares")),
+    (NUMBER, _("other shares:")),
+    ("archive", _("Archive")),
+)
 
 
 def typed_amount(value: float) -> str:
@@ -41,17 +55,19 @@ def _day(label: Any, *, required: bool = True, help_text: Any = "") -> forms.Dat
 def _decimal(label: Any, help_text: Any = "") -> forms.CharField:
     """An optional number as text."""
     widget = text_input(inputmode="decimal")
-    return forms.CharField(label=label, max_length=40, required=False, help_text=help_text, widget=widget)
+    return forms.CharField(label=label, max_length=bounds.NUMBER, required=False, help_text=help_text, widget=widget)
 
 
 class AmountField(forms.CharField):
     """A number from 0 to `maximum`, with or without groups of digits."""
 
     def __init__(self, maximum: float, **more: Any) -> None:
-        super().__init__(max_length=40, widget=text_input(inputmode="decimal"), **more)
+        super().__init__(max_length=bounds.NUMBER, widget=text_input(inputmode="decimal"), **more)
         self._maximum = maximum
 
     def clean(self, value: Any) -> Any:
+        if not self.required and not str(value or "").strip():
+            return None
         try:
             amount = read_amount(super().clean(value))
         except ValueError as error:
@@ -74,45 +90,86 @@ class _AllocationsForm(RefusableForm):
 
 
 class AllocationForm(_AllocationsForm):
-    """Core-hours of one entry for a period of days, and the reason."""
+    """An amount for a period of days, and the reason."""
 
-    core_h = AmountField(MOST_CORE_H, label=_("Core-hours"))
+    amount = AmountField(MOST_ALLOCATED_AMOUNT, label=_("Amount"))
     starts_on = _day(_("First day"))
     ends_on = _day(_("Last day"))
-    reason = reason_field(LONGEST_TEXT)
+    reason = reason_field(LONGEST_ALLOCATION_REASON)
 
 
-class NewAllocationForm(AllocationForm):
+class _WithUnit(_AllocationsForm):
+    """Chooses one of the units of a policy; hidden where there is only one. ordered: all fields as shown."""
+
+    ordered: tuple[str, ...] = ()
+
+    def __init__(self, *args: Any, units: Sequence[Unit] = (CORE_HOUR,), **more: Any) -> None:
+        super().__init__(*args, **more)
+        choices = [(unit.symbol, f"{unit.name} ({unit.symbol})") for unit in units]
+        self.fields["unit"] = choice_field(_("Unit"), choices, required=False, initial=CORE_HOUR.symbol)
+        if len(choices) == 1:
+            self.fields["unit"].widget = forms.HiddenInput()
+        self.order_fields(self.ordered)
+
+    def clean_unit(self) -> str:
+        return str(self.cleaned_data["unit"] or CORE_HOUR.symbol)
+
+
+class EntryAllocationForm(_WithUnit, AllocationForm):
+    """An allocation to one entry, in one of the units."""
+
+    ordered: tuple[str, ...] = ("amount", "unit", "starts_on", "ends_on", "reason")
+
+
+class RequestForm(EntryAllocationForm):
+    """A request for an allocation, in one of the units."""
+
+    ids = "request_%s"
+
+
+class AnswerForm(_AllocationsForm):
+    """The answer to a request: what is granted, and a comment, which a decline needs."""
+
+    ids = "answer_%s"
+
+    amount = AmountField(MOST_ALLOCATED_AMOUNT, label=_("Amount"), required=False)
+    starts_on = _day(_("First day"), required=False)
+    ends_on = _day(_("Last day"), required=False)
+    text = forms.CharField(
+        label=_("Comment"), max_length=LONGEST_ALLOCATION_REASON, required=False, widget=text_input()
+    )
+
+    field_names = {"reason": "text"}  # noqa: RUF012
+
+
+class NewAllocationForm(EntryAllocationForm):
     """An allocation to the entry with a path."""
 
-    entry = name_field(_("Entry"), 9000, _("Path, such as /physics; / is the root."), list="places")
-    field_order = ("entry", "core_h", "starts_on", "ends_on", "reason")
+    entry = name_field(_("Entry"), bounds.ENTRY, _("Path, such as /physics; / is the root."), list="places")
+    ordered = ("entry", "amount", "unit", "starts_on", "ends_on", "reason")
 
 
 class WithdrawForm(_AllocationsForm):
     ids = "withdraw_%s"
 
-    reason = forms.CharField(label=_("Reason"), max_length=LONGEST_TEXT, widget=text_input())
+    reason = forms.CharField(label=_("Reason"), max_length=LONGEST_ALLOCATION_REASON, widget=text_input())
 
 
 class CapacityForm(_AllocationsForm):
-    """Cores of a site for a period of days."""
+    """What a site has in a period of days, in units an hour."""
 
-    cores = AmountField(MOST_CORES, label=_("Cores"))
-    site = name_field(_("Site"), 128, _("Leave empty if there is only one site."), required=False)
+    per_hour = AmountField(MOST_CAPACITY_PER_HOUR, label=_("Amount an hour"), help_text=_("Cores, for core-hours."))
+    site = name_field(_("Site"), bounds.SITE, _("Leave empty if there is only one site."), required=False)
     starts_on = _day(_("First day"))
     ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no end."))
-    note = forms.CharField(label=_("Note"), max_length=LONGEST_TEXT, required=False, widget=text_input())
-    reason = reason_field(LONGEST_TEXT)
+    note = forms.CharField(label=_("Note"), max_length=LONGEST_ALLOCATION_REASON, required=False, widget=text_input())
+    reason = reason_field(LONGEST_ALLOCATION_REASON)
 
 
-NUMBER = "number"
-AT_END_CHOICES = (
-    ("keep", _("keep and flag")),
-    ("zero", _("0 shares")),
-    (NUMBER, _("other shares:")),
-    ("archive", _("Archive")),
-)
+class NewCapacityForm(_WithUnit, CapacityForm):
+    """A new capacity, in one of the units."""
+
+    ordered = ("per_hour", "unit", "site", "starts_on", "ends_on", "note", "reason")
 
 
 class DatesForm(_AllocationsForm):
@@ -125,7 +182,7 @@ class DatesForm(_AllocationsForm):
     shares_then = _decimal(_("Other shares after expiry"))
     reason = forms.CharField(
         label=_("Reason"),
-        max_length=2000,
+        max_length=bounds.REASON,
         help_text=_("Shown in the history to those affected."),
         widget=text_input(),
     )
@@ -206,7 +263,7 @@ class DraftForm(_AllocationsForm):
         ),
         required=False,
     )
-    reason = reason_field(LONGEST_TEXT)
+    reason = reason_field(LONGEST_ALLOCATION_REASON)
 
 
 def zone() -> ZoneInfo:
@@ -248,6 +305,21 @@ def period_from_query(request: HttpRequest, now: datetime) -> QueryPeriod:
 
 def query_of(period: Period) -> str:
     return urlencode({"from": period.starts_on.isoformat(), "to": period.ends_on.isoformat()})
+
+
+def unit_from_query(request: HttpRequest) -> str:
+    """Symbol of the unit in a query, or "" without one."""
+    return request.GET.get("unit", "")[:LONGEST_SYMBOL]
+
+
+def unit_query(unit: str, n_units: int) -> str:
+    """The unit that a page shows, to be appended to a query; "" in a policy with the core-hour alone."""
+    return "&" + urlencode({"unit": unit}) if n_units > 1 else ""
+
+
+def units_in(policy: str, actor: Actor) -> tuple[Unit, ...]:
+    """Units of a policy that the actor may read."""
+    return policy_units(get_policy(slug=policy, actor=actor))
 
 
 def uid_from_query(text: str) -> UUID | None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.urls import reverse
-from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -21,6 +21,8 @@ from apps.contrib.allocations.table import (
     AllocationTable,
     OnAllocations,
 )
+from apps.policies.units import CORE_HOUR
+from apps.priorities.sentences import numbers as number_texts
 from apps.web.shell import lines as tree_lines
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance
@@ -36,7 +38,7 @@ class AllocationLine:
     """One row of the table as texts, which are empty if they don't apply.
 
     ended: such as “Ended 30 Nov”. beyond: the whole allocation if the period shows only a part of it, such as “of
-    242,000 until 19 Feb 2027”. basis: whether the expected core-hours are those of the allocation or of the shares.
+    242,000 until 19 Feb 2027”.
     """
 
     row: AllocationRow
@@ -51,28 +53,36 @@ class AllocationLine:
     unallocated: str
     over: str
     expected: str
-    basis: str
+    basis: str  # whether the expected hours are those of the allocation or of the shares
     delivered: str
     bar: Bullet | None
     remaining: str
     pace: Balance
     allocation_url: str
-
-    @property
-    def level(self) -> int:
-        """Of the indentation, 0..3."""
-        return min(max(self.row.level, 0), 3)
+    parent: str  # path of the entry above, of one that is no child of the table's group
 
 
-def core_h(value: float | None) -> str:
-    """Core-hours without unit, such as 10,080,000; with one decimal below ten; a dash if unknown."""
+def amount(value: float | None) -> str:
+    """Hours of any unit without it, such as 10,080,000; with one decimal below ten; a dash if unknown."""
     return presentation.core_hours(None if value is None else value * presentation.SECONDS_PER_HOUR)
 
 
+def quantity(value: float | None, unit: str) -> str:
+    """Hours with their unit, such as 10,080,000 GPU-h. unit: its symbol."""
+    return f"{amount(value)}{number_texts.NBSP}{unit}"
+
+
+def per_hour_text(value: float, unit: str) -> str:
+    """A steady rate: 512 cores; 8 GPU-h an hour. unit: its symbol."""
+    if unit == CORE_HOUR.symbol:
+        return presentation.cores_text(value)
+    return _("%(n)s an hour") % {"n": quantity(value, unit)}
+
+
 def tab_url(policy: str, uid: UUID, name: str) -> str:
-    """URL of the page of one entry's core-hours."""
+    """URL of the page of one entry's allocations."""
     slug = tree_lines.name_slug(name)
-    return reverse("dashboard:entry-core-hours", kwargs={"policy": policy, "uid": uid, "name": slug})
+    return reverse("pages:entry-core-hours", kwargs={"policy": policy, "uid": uid, "name": slug})
 
 
 def draw_lines(table: AllocationTable) -> list[AllocationLine]:
@@ -80,7 +90,7 @@ def draw_lines(table: AllocationTable) -> list[AllocationLine]:
 
 
 def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
-    own, out = row.allocated_core_h, row.sub_allocated_core_h
+    own, out = row.allocated, row.sub_allocated
     url = tab_url(table.policy_slug, row.entry, row.name)
     due = due_of(row)
     return AllocationLine(
@@ -88,38 +98,44 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         url=url,
         period=_period(table, row),
         ended=_ended(table, row),
-        allocated=core_h(own) if own is not None else "",
+        allocated=amount(own) if own is not None else "",
         beyond=_beyond(row),
-        sub_allocated=_sub_allocated(row),
-        share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
+        sub_allocated=_sub_allocated(row, table.unit.symbol),
+        share=number_texts.percent(row.share_of_parent) if row.share_of_parent is not None else "",
         meter=draw_meter(out / own) if own and out is not None and row.has_sub_allocations else None,
-        unallocated=core_h(row.kept_core_h) if row.kept_core_h is not None and row.has_sub_allocations else "",
-        over=_("%(n)s over-allocated") % {"n": core_h(row.over_committed_core_h)} if row.over_committed_core_h else "",
-        expected=core_h(due) if due is not None else "",
+        unallocated=amount(row.unallocated) if row.unallocated is not None and row.has_sub_allocations else "",
+        over=_("%(n)s over-allocated") % {"n": amount(row.over_committed)} if row.over_committed else "",
+        expected=amount(due) if due is not None else "",
         basis="" if due is None else _("basis: allocation") if has_allocation(row) else _("basis: shares"),
-        delivered=core_h(row.delivered_core_h),
+        delivered=amount(row.delivered),
         bar=_bar(row),
         remaining=remaining_text(row),
         pace=pace_of(row),
         allocation_url=f"{url}?{query_of(table.period)}#allocate" if row.may_allocate else "",
+        parent=row.path.rpartition("/")[0].lstrip("/") if row.level > 0 else "",
     )
+
+
+def worst_first(lines: Sequence[AllocationLine]) -> list[AllocationLine]:
+    """Furthest from an even pace first; those of which it isn't known last. Others keep their order."""
+    return sorted(lines, key=lambda line: -1.0 if line.row.pace_part is None else abs(line.row.pace_part), reverse=True)
 
 
 def _beyond(row: AllocationRow) -> str:
     if row.beyond is None:
         return ""
-    amount, last = row.beyond
-    return _("of %(n)s until %(day)s") % {"n": core_h(amount), "day": presentation.calendar_day(last.isoformat())}
+    whole, last = row.beyond
+    return _("of %(n)s until %(day)s") % {"n": amount(whole), "day": presentation.calendar_day(last.isoformat())}
 
 
-def _sub_allocated(row: AllocationRow) -> str:
-    """Sub-allocated core-hours in percent of the entry's allocation, else as an amount; empty if none or hidden."""
-    if not row.has_sub_allocations or row.sub_allocated_core_h is None:
+def _sub_allocated(row: AllocationRow, unit: str) -> str:
+    """Sub-allocated hours in percent of the entry's allocation, else as an amount; empty if none or hidden."""
+    if not row.has_sub_allocations or row.sub_allocated is None:
         return ""
-    own = row.allocated_core_h
+    own = row.allocated
     if own:
-        return presentation.percent(row.sub_allocated_core_h / own, 0)
-    return _("%(n)s core-h") % {"n": core_h(row.sub_allocated_core_h)}
+        return number_texts.percent(row.sub_allocated / own, 0)
+    return quantity(row.sub_allocated, unit)
 
 
 def _period(table: AllocationTable, row: AllocationRow) -> str:
@@ -137,13 +153,13 @@ def _ended(table: AllocationTable, row: AllocationRow) -> str:
 
 
 def _bar(row: AllocationRow) -> Bullet | None:
-    """Bar of delivered core-hours relative to the allocation or the shares; the tick marks an even pace."""
-    whole = row.allocated_core_h or row.expected_whole_core_h
+    """Bar of delivered hours relative to the allocation or the shares; the tick marks an even pace."""
+    whole = row.allocated or row.expected_whole
     due = due_of(row)
-    if not whole or row.delivered_core_h is None or due is None:
+    if not whole or row.delivered is None or due is None:
         return None
     drawn = bars.draw(
-        actual=row.delivered_core_h / whole,
+        actual=row.delivered / whole,
         target=due / whole,
         maximum=_REACH,
         state=_STATES.get(row.pace, State.ON),
@@ -154,12 +170,12 @@ def _bar(row: AllocationRow) -> Bullet | None:
 
 
 def has_allocation(row: AllocationRow) -> bool:
-    return bool(row.allocated_core_h) and row.parent_uid is not None
+    return bool(row.allocated) and row.parent_uid is not None
 
 
 def due_of(row: AllocationRow) -> float | None:
-    """Core-hours expected by now, by which the pace is judged: of the allocation, else of the shares."""
-    return row.due_core_h if has_allocation(row) else row.expected_core_h
+    """Hours expected by now, by which the pace is judged: of the allocation, else of the shares."""
+    return row.due if has_allocation(row) else row.expected
 
 
 def pace_of(row: AllocationRow | OnAllocations) -> Balance:
@@ -173,18 +189,18 @@ def pace_of(row: AllocationRow | OnAllocations) -> Balance:
     if isinstance(row, AllocationRow) and row.suppressed:
         return presentation.not_shown()
     if row.pace == "unknown" or row.pace_part is None:
-        return Balance(State.NO_DATA, "", _("no data") if row.delivered_core_h is None else _("no basis"))
-    amount = presentation.percent(abs(row.pace_part), 0)
+        return Balance(State.NO_DATA, "", _("no data") if row.delivered is None else _("no basis"))
+    part = number_texts.percent(abs(row.pace_part), 0)
     word = _("ahead") if row.pace == "ahead" else _("behind")
     if row.pace_part > 10:
-        amount = _("more than tenfold")
-    return Balance(_STATES[row.pace], amount, word)
+        part = _("more than tenfold")
+    return Balance(_STATES[row.pace], part, word)
 
 
 def remaining_text(row: AllocationRow) -> str:
-    if row.remaining_core_h is None:
+    if row.remaining is None:
         return ""
-    return core_h(max(row.remaining_core_h, 0.0))
+    return amount(max(row.remaining, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,84 +214,104 @@ class Verdict:
 
 def verdict(table: AllocationTable) -> Verdict:
     """Headline on whether the allocations of the group fit its own allocation or the capacity."""
-    when, group = period_text(table.period), table.group
+    when, group, unit = period_text(table.period), table.group, table.unit.symbol
     if table.is_over:
         return _over_allocated(table)
-    if all(row.allocated_core_h is None for row in table.rows):
+    if all(row.allocated is None for row in table.rows):
         text = _("Shares decide how much each entry gets.")
-        return Verdict("none", _("No core-hours are allocated in %(when)s") % {"when": when}, text)
-    if group.allocated_core_h is None:
+        return Verdict("none", _("No %(unit)s are allocated in %(when)s") % {"unit": unit, "when": when}, text)
+    if group.allocated is None:
         if table.above:
             text = _("%(name)s has no allocation, so its sub-allocations draw on the entry above.")
-            return Verdict("amount", _amount_title(group, when), text % {"name": group.name})
-        text = _("Capacity is needed to convert shares to core-hours and to check allocations.")
-        return Verdict("no_capacity", _amount_title(group, when), text)
+            return Verdict("amount", _amount_title(group, when, unit), text % {"name": group.name})
+        text = _("Capacity is needed to convert shares to amounts and to check allocations.")
+        return Verdict("no_capacity", _amount_title(group, when, unit), text)
     words = {
-        "out": core_h(group.sub_allocated_core_h),
-        "own": core_h(group.allocated_core_h),
-        "kept": core_h(group.kept_core_h),
+        "out": amount(group.sub_allocated),
+        "own": quantity(group.allocated, unit),
+        "kept": amount(group.unallocated),
     }
-    if group.sub_allocated_core_h is None:
+    if group.sub_allocated is None:
         return Verdict("part", _("Allocations in %(when)s") % {"when": when}, _("Not all entries are visible to you."))
-    text = _("%(out)s of %(own)s core-hours are sub-allocated; %(kept)s are unallocated.") % words
+    text = _("%(out)s of %(own)s are sub-allocated; %(kept)s are unallocated.") % words
     return Verdict("fits", _("Allocations in %(when)s fit the capacity") % {"when": when}, text)
 
 
-def _amount_title(group: AllocationRow, when: str) -> str:
-    if group.sub_allocated_core_h is None:
+def _amount_title(group: AllocationRow, when: str, unit: str) -> str:
+    if group.sub_allocated is None:
         return _("Allocations in %(when)s") % {"when": when}
-    return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.sub_allocated_core_h), "when": when}
+    return _("%(n)s are allocated in %(when)s") % {"n": quantity(group.sub_allocated, unit), "when": when}
 
 
 def _over_allocated(table: AllocationTable) -> Verdict:
-    worst = max(table.is_over, key=lambda row: row.over_committed_core_h or 0)
+    worst = max(table.is_over, key=lambda row: row.over_committed or 0)
     if len(table.is_over) == 1:
         title = _("%(name)s is over-allocated") % {"name": worst.name}
     else:
         n = len(table.is_over)
         title = _("%(n)s over-allocated") % {"n": n}
     text = _(
-        "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
-        "unaffected, but not all allocations can be met."
-    ) % {"name": worst.name, "out": core_h(worst.sub_allocated_core_h), "over": core_h(worst.over_committed_core_h)}
+        "Sub-allocations of %(name)s total %(out)s, %(over)s more than it has. Shares are unaffected, but not all "
+        "allocations can be met."
+    ) % {
+        "name": worst.name,
+        "out": quantity(worst.sub_allocated, table.unit.symbol),
+        "over": amount(worst.over_committed),
+    }
     return Verdict("over", title, text)
 
 
 def kpis(table: AllocationTable) -> list[dict[str, str]]:
-    """Four key figures of the group: its allocation, sub-allocations, and expected and delivered core-hours."""
+    """Four key figures of the group: its allocation, sub-allocations, and expected and delivered hours."""
     group, on = table.group, table.on_allocations
-    own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
+    own, out, due = group.allocated, group.sub_allocated, group.due
     label = _("Allocated") if table.above else _("Capacity")
-    note = _("core-h") if own is not None else "–"
-    part = _("core-h · %(part)s") % {"part": presentation.percent(out / own, 0)} if out is not None and own else ""
-    has_capacity = table.capacity_core_h is not None and not table.above
-    url = reverse("dashboard:capacities", kwargs={"policy": table.policy_slug}) if has_capacity else ""
+    unit = table.unit.symbol
+    note = unit if own is not None else "–"
+    part = f"{unit} · {number_texts.percent(out / own, 0)}" if out is not None and own else ""
+    has_capacity = table.capacity is not None and not table.above
+    url = reverse("pages:capacities", kwargs={"policy": table.policy_slug}) if has_capacity else ""
     cards = [
-        {"label": f"{label}, {period_text(table.period)}", "value": core_h(own), "note": note, "url": url},
-        {"label": _("Sub-allocated"), "value": core_h(out), "note": part or _("core-h")},
+        {"label": f"{label}, {period_text(table.period)}", "value": amount(own), "note": note, "url": url},
+        {"label": _("Sub-allocated"), "value": amount(out), "note": part or unit},
     ]
     if on is None or (table.above and due is not None):
-        cards.append({"label": _("Expected"), "value": core_h(due), "note": _("core-h")})
-        delivered = {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)}
+        cards.append({"label": _("Expected"), "value": amount(due), "note": unit})
+        note = _delivered_note(group, unit)
+        delivered = {"label": _("Delivered"), "value": amount(group.delivered), "note": note}
         return [*cards, delivered]
     pace = pace_of(on)
-    total = _("%(n)s core-h in total") % {"n": core_h(group.delivered_core_h)}
-    notes = [_("core-h"), pace.text, total]
-    cards.append({"label": _("Expected on allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
-    cards.append(
-        {"label": _("Delivered on allocations"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)}
-    )
+    total = _("%(n)s in total") % {"n": quantity(group.delivered, unit)}
+    notes = [unit, pace.text, total]
+    cards.append({"label": _("Expected on allocations"), "value": amount(on.due), "note": unit})
+    cards.append({"label": _("Delivered on allocations"), "value": amount(on.delivered), "note": " · ".join(notes)})
     return cards
 
 
-def _delivered_note(group: AllocationRow) -> str:
+def _delivered_note(group: AllocationRow, unit: str) -> str:
     if group.suppressed:
         return _("not shown")
-    if group.delivered_core_h is None:
+    if group.delivered is None:
         return _("No usage data.")
     if group.pace in ("ahead", "behind"):
-        return f"{presentation.percent(abs(group.pace_part or 0), 0)} {pace_of(group).word}"
-    return _("core-h")
+        return f"{number_texts.percent(abs(group.pace_part or 0), 0)} {pace_of(group).word}"
+    return unit
+
+
+def unit_choices(table: AllocationTable, query: str) -> list[dict[str, Any]]:
+    """Links to the table in each unit that an allocation or a capacity has, and in the shown one; empty if only one."""
+    shown = [unit for unit in table.units if unit.symbol in table.used or unit == table.unit]
+    if len(shown) < 2:
+        return []
+    return [
+        {
+            "label": unit.symbol,
+            "title": unit.name,
+            "query": f"{query}&{urlencode({'unit': unit.symbol})}",
+            "is_chosen": unit == table.unit,
+        }
+        for unit in shown
+    ]
 
 
 def gap_text(table: AllocationTable) -> str:
@@ -287,47 +323,44 @@ def gap_text(table: AllocationTable) -> str:
     words = ngettext(
         "No capacity is recorded for %(n)s day (%(days)s).", "No capacity is recorded for %(n)s days (%(days)s).", n
     )
-    return words % {"n": presentation.count(n), "days": period_text(first)}
+    return words % {"n": number_texts.count(n), "days": period_text(first)}
 
 
 def csv_header() -> list[str]:
     return [
         "path",
         "kind",
-        "first_day",
-        "last_day",
-        "allocated_core_h",
+        "starts_on",
+        "ends_on",
+        "unit",
+        "allocated",
         "share_of_parent",
-        "sub_allocated_core_h",
-        "kept_core_h",
-        "over_committed_core_h",
-        "expected_core_h",
-        "due_core_h",
-        "delivered_core_h",
-        "remaining_core_h",
+        "sub_allocated",
+        "unallocated",
+        "over_committed",
+        "expected",
+        "due",
+        "delivered",
+        "remaining",
         "pace",
     ]
 
 
-def csv_row(row: AllocationRow) -> Sequence[Any]:
+def csv_row(row: AllocationRow, unit: str) -> Sequence[Any]:
     days = row.days
     numbers = (
-        row.allocated_core_h,
+        row.allocated,
         row.share_of_parent,
-        row.sub_allocated_core_h,
-        row.kept_core_h,
-        row.over_committed_core_h,
-        row.expected_core_h,
-        row.due_core_h,
-        row.delivered_core_h,
-        row.remaining_core_h,
+        row.sub_allocated,
+        row.unallocated,
+        row.over_committed,
+        row.expected,
+        row.due,
+        row.delivered,
+        row.remaining,
     )
     first, last = (days.starts_on.isoformat(), days.ends_on.isoformat()) if days else ("", "")
-    return [row.path, row.kind, first, last, *("" if number is None else number for number in numbers), row.pace]
-
-
-def month_name(day: date) -> str:
-    return formats.date_format(day, "M Y" if day.month == 1 else "M")
+    return [row.path, row.kind, first, last, unit, *("" if number is None else number for number in numbers), row.pace]
 
 
 def renewal(period: Period) -> Period:

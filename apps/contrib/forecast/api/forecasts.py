@@ -14,6 +14,7 @@ from apps.contrib.forecast.past_usage import PastShare
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, get_forecasts, get_my_forecasts
 from apps.core import clock
 from apps.priorities.serving.lookup import AccountQuery
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.records import record_serializer
@@ -30,15 +31,13 @@ RecoveryRangeSerializer = record_serializer(
 )
 ForecastLevelSerializer = record_serializer(
     ForecastLevel,
-    only="entry entry_uid name target actual tolerance share share_seen days daily_usage method to_target "
+    only="path entry_uid name target actual tolerance share share_seen n_days daily_usage method to_target "
     "to_tolerance sentence sentences",
     renamed={
-        "entry": "path",
         "entry_uid": "uid",
         "tolerance": "outlook.state.slack",
         "share": "outlook.share",
         "share_seen": "outlook.share_seen",
-        "days": "n_days",
         "method": "outlook.method",
         "sentences": "messages",
     },
@@ -61,10 +60,9 @@ FactorAheadSerializer = record_serializer(
 )
 ForecastSerializer = record_serializer(
     Forecast,
-    only="account namespace policy entry entry_uid snapshot revision as_of has_days deciding sentence "
+    only="account namespace policy path entry_uid snapshot revision as_of has_days deciding sentence "
     "sentences levels curve so_far factor_ahead",
     renamed={
-        "entry": "entry_path",
         "snapshot": "snapshot.snapshot_id",
         "revision": "snapshot.revision",
         "deciding": "deciding_path",
@@ -101,8 +99,8 @@ class MyForecastFilterSerializer(serializers.Serializer[Any]):
 
 
 class ForecastFilterSerializer(MyForecastFilterSerializer):
-    account = serializers.CharField(max_length=1024)
-    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    account = serializers.CharField(max_length=bounds.ACCOUNT)
+    namespace = serializers.CharField(max_length=bounds.NAMESPACE, required=False, default="", allow_blank=True)
 
 
 class ForecastView(APIView):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, ClassVar
 
 from django.utils import timezone
@@ -15,6 +14,7 @@ from apps.contrib.forecast.goals import GoalSolution
 from apps.contrib.forecast.goals.selectors import get_solution, read_goal
 from apps.core import clock
 from apps.priorities.selectors.rows import open_view
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, Scopes, actor_of
 from apps.web.rest.inputs import entry_uid, read_query
 from apps.web.rest.records import serializer_of
@@ -22,18 +22,22 @@ from apps.web.rest.views import APIView
 
 
 class GoalFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=8_400, help_text="uid or path")
-    by = serializers.CharField(max_length=40, help_text="Last day, such as 2026-12-15; at most 366 days ahead")
+    entry = serializers.CharField(max_length=bounds.ENTRY, help_text="uid or path")
+    by = serializers.CharField(
+        max_length=bounds.INSTANT, help_text="Last day, such as 2026-12-15; at most 366 days ahead"
+    )
     most_lost = serializers.CharField(
-        max_length=40,
+        max_length=bounds.NUMBER,
         required=False,
         help_text="Percentage points by which the deviation of any other entry may fall; default 1",
     )
     least_target = serializers.CharField(
-        max_length=40, required=False, help_text="Lowest acceptable target of the entry in percent; default 0"
+        max_length=bounds.NUMBER,
+        required=False,
+        help_text="Lowest acceptable target of the entry in percent; default 0",
     )
     most_target = serializers.CharField(
-        max_length=40, required=False, help_text="Highest acceptable target of the entry in percent"
+        max_length=bounds.NUMBER, required=False, help_text="Highest acceptable target of the entry in percent"
     )
 
 
@@ -49,4 +53,4 @@ class GoalView(APIView):
         view.require(entry)  # first, so that a hidden entry is always answered with 404
         goal = read_goal(query, entry=entry, today=timezone.localtime(clock.now()).date())
         solution = get_solution(policy_slug=policy, goal=goal, actor=actor_of(request))
-        return Response(asdict(solution))
+        return Response(serializer_of(GoalSolution)(solution).data)

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from apps.contrib.forecast.after_job import DEFAULT_CORE_H, AfterJob, list_ranks_after_job
 from apps.core import clock
+from apps.web import bounds
 from apps.web.rest.authentication import SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.records import serializer_of
@@ -18,7 +19,7 @@ from apps.web.rest.views import APIView
 
 
 class SubmitFilterSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG)
     core_h = serializers.FloatField(
         required=False,
         default=DEFAULT_CORE_H,

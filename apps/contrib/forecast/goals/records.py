@@ -35,7 +35,7 @@ class GoalMoved:
     """An entry whose deviation is changed at the date."""
 
     entry_uid: UUID
-    entry: str
+    path: str
     name: str
     points: Annotated[float, "Change of its deviation (target − actual); below 0 for a loss"]
 
@@ -99,7 +99,7 @@ class GoalLeftOut:
     """A lever that was not tried: its effect would reveal hidden entries, or the policy doesn't have it."""
 
     lever: Lever
-    reason: Reason
+    reason: Annotated[Reason, "hidden: its effect would show numbers that the caller may not see"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class GoalSolution:
     """The solution: the course without changes, then the options that reach the goal, in the order of `LEVERS`."""
 
     policy: str
-    entry: str
+    path: str
     entry_uid: UUID
     by: date
     most_lost_points: float
@@ -125,7 +125,7 @@ class GoalSolution:
 
     @property
     def name(self) -> str:
-        return self.entry.rpartition("/")[2]
+        return self.path.rpartition("/")[2]
 
     def option(self, lever: str) -> GoalOption | None:
         """Return the option of this lever, None if it doesn't reach the goal."""

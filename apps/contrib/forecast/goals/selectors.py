@@ -30,7 +30,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
-from apps.series.daily_series import day_of, site_zone
+from apps.series.days import day_of, site_zone
 
 DERIVED_STATE = (
     in_memory(
@@ -43,9 +43,9 @@ DERIVED_STATE = (
     ),
 )
 
-MOST_DAYS = 366
+MOST_GOAL_DAYS = 366
 DEFAULT_LOSS = 1.0  # points
-_MOST_CACHED = 16
+_MOST_CACHED_GOALS = 16
 
 
 def read_goal(parameters: Mapping[str, str], *, entry: UUID, today: date) -> Goal:
@@ -84,8 +84,8 @@ def _day(text: str, today: date, problems: list[FieldProblem]) -> date:
     except ValueError:
         problems.append(FieldProblem("by", _("must be a day, such as %(day)s") % {"day": today + timedelta(days=21)}))
         return today
-    if by > today + timedelta(days=MOST_DAYS):
-        problems.append(FieldProblem("by", _("must be within the next %(n)s days") % {"n": MOST_DAYS}))
+    if by > today + timedelta(days=MOST_GOAL_DAYS):
+        problems.append(FieldProblem("by", _("must be within the next %(n)s days") % {"n": MOST_GOAL_DAYS}))
     return by
 
 
@@ -104,15 +104,17 @@ def get_solution(*, policy_slug: str, goal: Goal, actor: Actor) -> GoalSolution:
         return _solved(view.policy, snapshot, goal, entry, tuple(sorted(left_out.items())))
 
 
-def open_draft_with_option(*, policy_slug: str, goal: Goal, lever: str, actor: Actor, at: datetime) -> ChangeSet:
-    """Open a draft with all operations of one option and the goal as its reason."""
+def add_option_to_draft(
+    *, policy_slug: str, goal: Goal, lever: str, draft: ChangeSet | None, actor: Actor, at: datetime
+) -> ChangeSet:
+    """Add all operations of one option to a draft of the actor; without one, to a new draft with the goal as reason."""
     solution = get_solution(policy_slug=policy_slug, goal=goal, actor=actor)
     option = solution.option(lever)
     if option is None:
         raise Conflict(_("This option no longer reaches the goal: solve it again."), code="no_option")
     reason = _("%(name)s at its target by %(day)s") % {"name": solution.name, "day": goal.by.isoformat()}
     with transaction.atomic():
-        draft = drafts.open_draft(policy_slug=policy_slug, reason=reason, at=at, actor=actor)
+        draft = draft or drafts.open_draft(policy_slug=policy_slug, reason=reason, at=at, actor=actor)
         return drafts.add_operations(
             id=draft.pk, version=draft.version, operations=option.operations, at=at, actor=actor
         )
@@ -149,7 +151,9 @@ def _left_out(view: PolicyView, snapshot: ServedSnapshot, entry: int) -> dict[Le
 
 
 @cached(
-    LRUCache(_MOST_CACHED), key=lambda policy, snapshot, *rest: (*snapshot_key(policy, snapshot), *rest), lock=Lock()
+    LRUCache(_MOST_CACHED_GOALS),
+    key=lambda policy, snapshot, *rest: (*snapshot_key(policy, snapshot), *rest),
+    lock=Lock(),
 )
 def _solved(
     policy: Policy, snapshot: ServedSnapshot, goal: Goal, entry: int, left_out: tuple[tuple[Lever, Reason], ...]

@@ -29,7 +29,7 @@ from apps.contrib.forecast.past_usage import DAY_S, competitors
 from apps.engine.algorithms import PriorityResult
 from apps.engine.decay import bucket_weights
 from apps.engine.decay_functions import get_decay_function
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import RESOURCES, PolicySettings
 from apps.priorities.metering import window_of
 from apps.priorities.recompute.corrections import Correction
 from apps.priorities.recompute.pipeline import Inputs, compute_from
@@ -39,7 +39,7 @@ F8 = npt.NDArray[np.float64]
 _DAYS = (0.25, 0.5, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 90, 120, 180, 365)
 HALF_LIVES_S = tuple(int(days * DAY_S) for days in _DAYS)
 _NAMESPACE = UUID("b7a54d3c-2f1b-5a53-9d0c-6f1d31a0c0de")  # for uids of simulated refunds
-_MOST_MOVED = 50
+_MOST_SOLVER_MOVES = 50
 _LEAST_POINTS = 1e-9
 
 
@@ -95,7 +95,7 @@ class _Search:
             options = [option for option in options if option.lever != "equal"]
         return GoalSolution(
             policy=self.inputs.fingerprint.policy_slug,
-            entry=self.tree.path(self.entry),
+            path=self.tree.path(self.entry),
             entry_uid=goal.entry,
             by=goal.by,
             most_lost_points=goal.most_lost * 100,
@@ -155,13 +155,13 @@ class _Search:
         return self._option(lever, after, operations, shares=new)
 
     def _refund(self) -> GoalOption | None:
-        # The resource with the largest weight; the first one if several are equal.
+        # The resource with the largest weight; the first one if several are equal. An adjustment is in no kind.
         weights = self.settings.metric["weights"]
-        resource = str(max(weights, key=lambda name: float(weights[name])))
+        resource = max(RESOURCES, key=lambda name: float(weights.get(name, 0.0)))
         hour_s = self.inputs.as_of.timestamp() // 3600 * 3600
         goal_s = self.inputs.as_of.timestamp() + self.days * DAY_S
         left = float(bucket_weights(np.array([hour_s]), goal_s, window_of(self.settings.window))[0])
-        weight = float(self.settings.metric["weights"].get(resource, 0.0)) * left
+        weight = float(weights.get(resource, 0.0)) * left
         refund = goal_changes.refund(self.contest, self.rule, self._above())
         if refund.amount <= 0 or weight <= 0:
             return None
@@ -261,7 +261,7 @@ class _Search:
         lost = max(float(-gained.min(initial=0.0)), 0.0)
         inside = self.goal.least_target - 1e-9 <= target <= self.goal.most_target + 1e-9
         order = np.argsort(gained, kind="stable")
-        ends = [*order[:_MOST_MOVED].tolist(), *order[_MOST_MOVED:][-_MOST_MOVED:].tolist()]
+        ends = [*order[:_MOST_SOLVER_MOVES].tolist(), *order[_MOST_SOLVER_MOVES:][-_MOST_SOLVER_MOVES:].tolist()]
         moved = [
             GoalMoved(self.tree.uuid(i), self.tree.path(i), self.tree.name[i], float(gained[i]) * 100)
             for i in ends

@@ -6,6 +6,7 @@ from typing import Any
 
 from apps.contrib.jobs.algorithms.base import CaseField, JobAlgorithm, Term, Variant
 from apps.contrib.jobs.algorithms.gridengine import GRID_ENGINE
+from apps.contrib.jobs.algorithms.htcondor import HTCONDOR
 from apps.contrib.jobs.algorithms.sam import SAM
 from apps.contrib.jobs.algorithms.slurm_multifactor import SLURM_MULTIFACTOR
 from apps.engine.case_text import RepeatedKeys, read_id, shown
@@ -24,7 +25,7 @@ __all__ = [
 
 _GRID_ENGINE_MARKS = ("preset", "weight_ticket", "weight_tickets_functional")
 _ALGORITHMS: dict[str, JobAlgorithm] = {
-    algorithm.name: algorithm for algorithm in (GRID_ENGINE, SLURM_MULTIFACTOR, SAM)
+    algorithm.name: algorithm for algorithm in (GRID_ENGINE, SLURM_MULTIFACTOR, HTCONDOR, SAM)
 }
 
 

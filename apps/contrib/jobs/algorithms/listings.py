@@ -12,9 +12,35 @@ from apps.contrib.jobs.algorithms.slurm_multifactor import FACTORS
 from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
 
-MOST_ROWS = 10_000
+MOST_LISTED_QUEUE_ROWS = 10_000
 _LARGEST = 1e30  # urgencies of memory requests come to 1e20; sums and products of these stay finite
 RUNNING, PENDING, ASIDE = "running", "pending", "aside"  # excluded: held, suspended, in error; in none of the lists
+_TERMS = ("PRIORITY", "SITE", *(name.upper() for name in FACTORS), "NICE")
+_SPRIO_REMEDY = "paste the output of sprio -l, and of sprio -w and sprio -n -l where you have them, headers included"
+_TICKETS = ("tckts", "ovrts", "otckt", "ftckt", "stckt", "share")
+_DATE = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)")
+_CPU = re.compile(r"(?:\d+:)?\d+:\d\d:\d\d|NA")
+_QSTAT_REMEDY = "paste the output of qstat -ext -urg -pri as it is, header included, or of qstat -xml -ext -urg -pri"
+
+_NUMBERS = {
+    "JAT_prio": "prior",
+    "JB_nurg": "nurg",
+    "JB_nppri": "npprior",
+    "JAT_ntix": "ntckts",
+    "JB_priority": "ppri",
+    "JB_urg": "urg",
+    "JB_rrcontr": "rrcontr",
+    "JB_wtcontr": "wtcontr",
+    "JB_dlcontr": "dlcontr",
+    "tickets": "tckts",
+    "JB_override_tickets": "ovrts",
+    "otickets": "otckt",
+    "ftickets": "ftckt",
+    "stickets": "stckt",
+    "JAT_share": "share",
+}
+_TEXTS = {"JB_job_number", "JB_owner", "state", "tasks", "JB_submission_time", "JAT_start_time"}
+_QSTAT_XML_REMEDY = "paste the output of qstat -xml -ext -urg -pri as it is"
 
 
 @dataclass(frozen=True)
@@ -57,8 +83,10 @@ def read_cell(text: str, column: str, line: int) -> float:
 
 def distinct(jobs: list[PrintedJob]) -> tuple[PrintedJob, ...]:
     """Return the rows; reject two rows of the same job."""
-    if len(jobs) > MOST_ROWS:
-        raise BadCase(f"{len(jobs)} jobs; the limit is {MOST_ROWS}: paste those you want to see", place="text")
+    if len(jobs) > MOST_LISTED_QUEUE_ROWS:
+        raise BadCase(
+            f"{len(jobs)} jobs; the limit is {MOST_LISTED_QUEUE_ROWS}: paste those you want to see", place="text"
+        )
     seen: dict[str, int] = {}
     for job in jobs:
         if job.job in seen:
@@ -66,10 +94,6 @@ def distinct(jobs: list[PrintedJob]) -> tuple[PrintedJob, ...]:
             raise bad_line(job.line, message)
         seen[job.job] = job.line
     return tuple(jobs)
-
-
-_TERMS = ("PRIORITY", "SITE", *(name.upper() for name in FACTORS), "NICE")
-_SPRIO_REMEDY = "paste the output of sprio -l, and of sprio -w and sprio -n -l where you have them, headers included"
 
 
 def is_sprio(line: str) -> bool:
@@ -142,12 +166,6 @@ def _read_weights(header: list[str], cells: list[str], number: int) -> dict[str,
     return {name.lower(): read_cell(text, name, number) for name, text in reversed(pairs) if name.lower() in FACTORS}
 
 
-_TICKETS = ("tckts", "ovrts", "otckt", "ftckt", "stckt", "share")
-_DATE = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)")
-_CPU = re.compile(r"(?:\d+:)?\d+:\d\d:\d\d|NA")
-_QSTAT_REMEDY = "paste the output of qstat -ext -urg -pri as it is, header included, or of qstat -xml -ext -urg -pri"
-
-
 def is_qstat(line: str) -> bool:
     """Whether this line is the header of a `qstat` listing."""
     return line.split()[:2] == ["job-ID", "prior"]
@@ -213,27 +231,6 @@ def _split(header: list[str], rest: str, number: int) -> tuple[list[str], str, l
     n_words = len([name for name in ("name", "user", "project", "department", "state") if name in header])
     cells = rest.split()
     return cells[:n_words], "", cells[n_words:]
-
-
-_NUMBERS = {
-    "JAT_prio": "prior",
-    "JB_nurg": "nurg",
-    "JB_nppri": "npprior",
-    "JAT_ntix": "ntckts",
-    "JB_priority": "ppri",
-    "JB_urg": "urg",
-    "JB_rrcontr": "rrcontr",
-    "JB_wtcontr": "wtcontr",
-    "JB_dlcontr": "dlcontr",
-    "tickets": "tckts",
-    "JB_override_tickets": "ovrts",
-    "otickets": "otckt",
-    "ftickets": "ftckt",
-    "stickets": "stckt",
-    "JAT_share": "share",
-}
-_TEXTS = {"JB_job_number", "JB_owner", "state", "tasks", "JB_submission_time", "JAT_start_time"}
-_QSTAT_XML_REMEDY = "paste the output of qstat -xml -ext -urg -pri as it is"
 
 
 def read_qstat_xml(text: str) -> Printed:

@@ -23,6 +23,30 @@ from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
 
 TIE = 1e-12  # relative; without it, decimal benefits would miss an exact equality
+NO_AGING = (
+    "The scheduler must order jobs by this priority only. With job ageing, jobs at the back overtake, and groups miss "
+    "their shares."
+)
+_LATER = "later"
+_AT_ONCE = "at_once"
+_HUGE, _HUGE_UNIT = 1e280, 2.0**80
+
+_FIELDS = (
+    CaseField("shares", "Shares", "an object of groups and numbers ≥ 0; normalised to sum 1"),
+    CaseField("benefit", "Received so far", "an object of groups and numbers ≥ 0", default={}),
+    CaseField("running", "Running now", "as benefit, in its place where the function counts what runs", default={}),
+    CaseField("priority_groups", "Priority groups", "an object of groups and priorities above p_front", default={}),
+    CaseField("p_front", "Priority of the front", "a finite number", default=1),
+    CaseField("p_back", "Priority of the back", "a finite number below p_front", default=0),
+    CaseField("booked", "Booked", f'"{_AT_ONCE}" or "{_LATER}"', default=_AT_ONCE),
+    CaseField(
+        "algorithm.benefit",
+        "Benefit function",
+        'the name of one, or weights such as {"cpu_s": 2, "data_gb": 3}; else each job gives its benefit',
+    ),
+    CaseField("jobs", "Jobs", "a list with id, group and benefit (or what the benefit function needs)"),
+)
+_TOP = tuple(field.name for field in _FIELDS if "." not in field.name)
 
 
 def fraction_after(received: float, total: float, benefit: float) -> float:
@@ -100,15 +124,6 @@ class Ledger:
         """The amount in the benefit's own unit; at most the largest double."""
         most = sys.float_info.max / self.unit
         return min(max(multiple, -most), most) * self.unit
-
-
-NO_AGING = (
-    "The scheduler must order jobs by this priority only. With job ageing, jobs at the back overtake, and groups miss "
-    "their shares."
-)
-_LATER = "later"
-_AT_ONCE = "at_once"
-_HUGE, _HUGE_UNIT = 1e280, 2.0**80
 
 
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,24 +307,6 @@ def _number(value: float) -> float | int:
     """Whole priorities as integers, others as they are."""
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
-
-_FIELDS = (
-    CaseField("shares", "Shares", "an object of groups and numbers ≥ 0; normalised to sum 1"),
-    CaseField("benefit", "Received so far", "an object of groups and numbers ≥ 0", default={}),
-    CaseField("running", "Running now", "as benefit, in its place where the function counts what runs", default={}),
-    CaseField("priority_groups", "Priority groups", "an object of groups and priorities above p_front", default={}),
-    CaseField("p_front", "Priority of the front", "a finite number", default=1),
-    CaseField("p_back", "Priority of the back", "a finite number below p_front", default=0),
-    CaseField("booked", "Booked", f'"{_AT_ONCE}" or "{_LATER}"', default=_AT_ONCE),
-    CaseField(
-        "algorithm.benefit",
-        "Benefit function",
-        'the name of one, or weights such as {"cpu_s": 2, "data_gb": 3}; else each job gives its benefit',
-    ),
-    CaseField("jobs", "Jobs", "a list with id, group and benefit (or what the benefit function needs)"),
-)
-
-_TOP = tuple(field.name for field in _FIELDS if "." not in field.name)
 
 SAM = JobAlgorithm(
     name="sam",

@@ -29,7 +29,7 @@ LABELS = {
     "tres": "TRES",
 }
 FACTORS = tuple(LABELS)  # in the order in which slurmctld adds them, because float sums depend on it
-MOST_STEPS = 2147483645  # bounds of the site factor and of nice
+MOST_FACTOR_STEPS = 2147483645  # bounds of the site factor and of nice
 MAX_AGE_S = 7 * 24 * 3600.0
 _LARGEST_WEIGHT = 1e15  # far beyond 32 bits, but terms are still exact integers
 
@@ -152,7 +152,8 @@ def _answer(settings: _Settings, job: Mapping[str, Any], place: str) -> dict[str
     refuse_unknown_fields(job, ("id", *FACTORS, "age_s", "cpus", "nodes", "site", "nice"), place)
     factors = _read_factors(settings, job, place)
     site, nice = (
-        read_integer(job, name, place, default=0, minimum=-MOST_STEPS, maximum=MOST_STEPS) for name in ("site", "nice")
+        read_integer(job, name, place, default=0, minimum=-MOST_FACTOR_STEPS, maximum=MOST_FACTOR_STEPS)
+        for name in ("site", "nice")
     )
     terms = {name: factors[name].value * settings.weights[name] for name in FACTORS}
     total = sum(terms.values()) + site - nice

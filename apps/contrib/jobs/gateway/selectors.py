@@ -18,7 +18,7 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.priorities.visible_entries import numbers_visible_in
 
-MOST_OPEN = 200
+MOST_OPEN_JOBS = 200
 _SCOPES = (Token.Scope.SCHEDULERS, Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
 
 
@@ -47,7 +47,7 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
         "rules": _rules(ledger, groups),
         "ledger": books(groups),
         "jobs": {**dict.fromkeys(Job.State.values, 0), **dict(counted)},
-        "open": [_open(row) for row in jobs[:MOST_OPEN]],
+        "open": [_open(row) for row in jobs[:MOST_OPEN_JOBS]],
         "notes": [*_unknown_benefit_notes(ledger), *NOTES],
     }
 

@@ -27,6 +27,7 @@ from apps.contrib.jobs.gateway.permissions import lock_ledger, policy_to_manage,
 from apps.contrib.jobs.gateway.shares import Groups, is_held, load_groups, solve
 from apps.contrib.jobs.models import OPEN, Job, Ledger, Received
 from apps.core.clock import SKEW
+from apps.core.column_bounds import most_characters
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
@@ -41,6 +42,17 @@ ARRIVAL_ORDER = (
     " settle: start the newest job of the front class first."
 )
 NOTES = (NO_AGING, ARRIVAL_ORDER)
+_Work = Callable[[Ledger, Job | None], dict[str, Any]]
+
+_ALLOWED = {
+    "started": (Job.State.DECIDED, Job.State.LOST),
+    "finished": (Job.State.DECIDED, Job.State.STARTED, Job.State.LOST),
+    "cancelled": (Job.State.DECIDED, Job.State.STARTED, Job.State.LOST),
+}
+
+# Every step books or reverses a job's benefit by this rule.
+_FROM = {Ledger.BookedAt.SUBMIT: (Job.State.DECIDED, Job.State.STARTED), Ledger.BookedAt.START: (Job.State.STARTED,)}
+MOST_LOST_HOURS = 100_000
 
 
 @dataclass(frozen=True)
@@ -110,12 +122,10 @@ def cancel(*, policy_slug: str, report: JobReport, at: datetime, actor: Actor) -
     return _change_state("cancelled", policy_slug, report, at, actor)
 
 
-_Work = Callable[[Ledger, Job | None], dict[str, Any]]
-
-
 def _step(policy_slug: str, job: str, at: datetime, actor: Actor, work: _Work) -> dict[str, Any]:
-    if not 1 <= len(job) <= 256 or not job.isprintable():
-        raise _wrong("job", "must have 1 to 256 printable characters")
+    most = most_characters(Job, "job")
+    if not 1 <= len(job) <= most or not job.isprintable():
+        raise _wrong("job", f"must have 1 to {most} printable characters")
     policy = policy_to_use(actor, policy_slug)
     with transaction.atomic():
         ledger = lock_ledger(policy)
@@ -176,13 +186,6 @@ def _share(groups: Groups, name: str) -> float:
     shares = {each: share for each, share in groups.shares.items() if each not in groups.ledger.priority_groups}
     whole = sum(shares.values())
     return shares[name] / whole if whole > 0 else 0.0
-
-
-_ALLOWED = {
-    "started": (Job.State.DECIDED, Job.State.LOST),
-    "finished": (Job.State.DECIDED, Job.State.STARTED, Job.State.LOST),
-    "cancelled": (Job.State.DECIDED, Job.State.STARTED, Job.State.LOST),
-}
 
 
 def _change_state(step: str, policy_slug: str, report: JobReport, at: datetime, actor: Actor) -> dict[str, Any]:
@@ -311,10 +314,6 @@ def _wrong(where: str, message: str) -> Invalid:
     return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])
 
 
-# Every step books or reverses a job's benefit by this rule.
-_FROM = {Ledger.BookedAt.SUBMIT: (Job.State.DECIDED, Job.State.STARTED), Ledger.BookedAt.START: (Job.State.STARTED,)}
-
-
 def booked_amount(*, state: str, benefit: float, before: float, booked_at: str, is_held: bool, is_fair: bool) -> float:
     """The booked benefit of a job in this state.
 
@@ -331,9 +330,6 @@ def booked_amount(*, state: str, benefit: float, before: float, booked_at: str, 
         case Job.State.LOST:  # the booking of a job that ran stays, since it will not be measured
             return 0.0 if is_held else before
     return benefit if state in _FROM.get(Ledger.BookedAt(booked_at), ()) else 0.0
-
-
-MOST_HOURS = 100_000
 
 
 @dataclass(frozen=True)
@@ -388,8 +384,8 @@ def _fill(ledger: Ledger, policy: Policy, rules: Rules) -> None:
     i = tree.index_of_path(rules.entry)
     if i is None:
         raise _wrong("entry", "is not a path of this policy")
-    if rules.lost_after_h is not None and not 0 < rules.lost_after_h <= MOST_HOURS:
-        raise _wrong("lost_after_h", f"must be above 0 and at most {MOST_HOURS}")
+    if rules.lost_after_h is not None and not 0 < rules.lost_after_h <= MOST_LOST_HOURS:
+        raise _wrong("lost_after_h", f"must be above 0 and at most {MOST_LOST_HOURS}")
     ledger.parent_uid = tree.uuid(i)
     ledger.benefit, ledger.booked_at = rules.benefit, rules.booked_at
     ledger.p_back, ledger.p_front = rules.p_back, rules.p_front

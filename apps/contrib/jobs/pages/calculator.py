@@ -15,12 +15,15 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.core.typed_numbers import read_number
 
-MOST_ROWS = 20  # of users, of departments and of projects
-MOST_JOBS = 2_000
+MOST_CALCULATOR_ROWS = 20  # of users, of departments and of projects
+MOST_CALCULATOR_JOBS = 2_000
 _LARGEST = 10**12
-_LONGEST = 60  # characters of a cell
+_LONGEST_CELL = 60  # characters of a cell
 Text = str | Promise
 Number = int | float
+_TO_CASE = {"posix": "posix_priority", "waits_s": "submitted_s_ago", "slots": "slots", "job_share": "job_share"}
+_STATES = (("running", "running"), ("waiting", "pending"))
+_TICKETS = {"weight_tickets_functional": "1000000", "auto_user_fshare": "100"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,8 @@ SETTINGS = (
 )
 USER_FIELDS = (
     Field("user", _("User"), "name"),
-    Field("running", _("Running jobs"), "whole", largest=MOST_JOBS),
-    Field("waiting", _("Waiting jobs"), "whole", largest=MOST_JOBS),
+    Field("running", _("Running jobs"), "whole", largest=MOST_CALCULATOR_JOBS),
+    Field("waiting", _("Waiting jobs"), "whole", largest=MOST_CALCULATOR_JOBS),
     Field("fshare", _("Functional shares")),
     Field("oticket", _("Override tickets")),
     Field("department", _("Department"), "name"),
@@ -170,7 +173,7 @@ class CalculatorForm:
 
     def _of_all(self) -> Iterator[tuple[str, str]]:
         n_jobs = sum(int(row.cell(field).value or 0) for row in self.users for field in ("running", "waiting"))
-        if n_jobs > MOST_JOBS:
+        if n_jobs > MOST_CALCULATOR_JOBS:
             yield (
                 str(gettext("Jobs")),
                 ngettext(
@@ -178,7 +181,7 @@ class CalculatorForm:
                     "%(n)s jobs; at most %(most)s are allowed here.",
                     n_jobs,
                 )
-                % {"n": n_jobs, "most": MOST_JOBS},
+                % {"n": n_jobs, "most": MOST_CALCULATOR_JOBS},
             )
         for rows in (self.departments, self.projects):
             names = [row.name for row in rows]
@@ -196,8 +199,8 @@ def blank_row(fields: Sequence[Field], number: int) -> Row:
 
 
 def _rows(query: QueryDict, fields: Sequence[Field]) -> list[Row]:
-    """Rows from repeated parameters, at most `MOST_ROWS`; `drop=user-2` leaves out the second user."""
-    columns = [query.getlist(field.name)[:MOST_ROWS] for field in fields]
+    """Rows from repeated parameters, at most `MOST_CALCULATOR_ROWS`; `drop=user-2` leaves out the second user."""
+    columns = [query.getlist(field.name)[:MOST_CALCULATOR_ROWS] for field in fields]
     dropped = query.get("drop", "")
     rows: list[Row] = []
     for index, typed in enumerate(zip_longest(*columns, fillvalue=""), start=1):
@@ -216,7 +219,7 @@ def _nameless(row: Row) -> Row:
 
 
 def _read(field: Field, text: str, number: int = 0) -> Cell:
-    typed, key = text.strip()[:_LONGEST], f"{field.name}-{number}" if number else field.name
+    typed, key = text.strip()[:_LONGEST_CELL], f"{field.name}-{number}" if number else field.name
     if field.kind == "name" or not typed:
         return Cell(field, typed, None, key=key)
     try:
@@ -232,10 +235,6 @@ def _read(field: Field, text: str, number: int = 0) -> Cell:
         )
         return Cell(field, typed, None, what % {"low": field.lowest, "high": field.largest}, key)
     return Cell(field, typed, int(value) if value.is_integer() else value, key=key)
-
-
-_TO_CASE = {"posix": "posix_priority", "waits_s": "submitted_s_ago", "slots": "slots", "job_share": "job_share"}
-_STATES = (("running", "running"), ("waiting", "pending"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +258,6 @@ def _user(name: str, running: int, waiting: int, **more: str) -> dict[str, str]:
     return {"user": name, "running": str(running), "waiting": str(waiting), **more}
 
 
-_TICKETS = {"weight_tickets_functional": "1000000", "auto_user_fshare": "100"}
 STARTS = (
     Start(
         "worked",

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from apps.contrib.jobs.gateway.selectors import MOST_OPEN, get_ledger
+from apps.contrib.jobs.gateway.selectors import MOST_OPEN_JOBS, get_ledger
 from apps.core import clock
 from apps.web.shell.requests import actor_of
 
@@ -38,7 +38,7 @@ def ledger(request: HttpRequest, policy: str) -> HttpResponse:
         "groups": [group_line(name, each, books["total"]) for name, each in sorted(groups.items())],
         "states": [{"key": key, "label": label, "n": overview["jobs"][key]} for key, label in STATES.items()],
         "open": [{**job, "label": STATES[job["state"]], "class": QUEUES[job["queue"]]} for job in overview["open"]],
-        "most_open": MOST_OPEN,
+        "most_open": MOST_OPEN_JOBS,
         "notes": overview["notes"],
         "crumbs": [{"label": _("SAM queue")}],
     }
@@ -46,12 +46,15 @@ def ledger(request: HttpRequest, policy: str) -> HttpResponse:
 
 
 def group_line(name: str, each: dict[str, Any], total: float) -> dict[str, Any]:
-    """One group of the ledger. entitled: its share of the total. width, mark: received part and share, as lengths."""
+    """One group of the ledger. due: the share of now of all that was received, by which the algorithm decides.
+
+    width, mark: received part and share, as lengths.
+    """
     fraction = each["fraction"] or 0.0
     return {
         **each,
         "name": name,
-        "entitled": each["share"] * total,
+        "due": each["share"] * total,
         "is_over": each["owed"] < 0,
         "width": round(min(fraction, 1.0) * _WIDTH, 1),
         "mark": round(min(each["share"], 1.0) * _WIDTH, 1),

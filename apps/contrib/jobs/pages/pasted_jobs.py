@@ -25,7 +25,7 @@ from apps.contrib.jobs.algorithms.listing_check import (
 from apps.contrib.jobs.algorithms.listings import ASIDE, PENDING, Printed, read_printed
 from apps.contrib.jobs.job_cases import explain_jobs
 from apps.contrib.jobs.pages.tables import (
-    MOST_ROWS,
+    MOST_JOB_ROWS,
     Cell,
     Column,
     JobRow,
@@ -47,8 +47,8 @@ from apps.core.json_values import has_more_values
 from apps.engine.case_text import read_cases
 from apps.engine.errors import EngineError
 
-MOST_JOBS = 2_000  # a page solves the case once for each variant
-MOST_VALUES = 40 * MOST_JOBS
+MOST_PASTED_JOBS = 2_000  # a page solves the case once for each variant
+MOST_PASTED_VALUES = 40 * MOST_PASTED_JOBS
 _BY_COMMAND = {"command": command_name("jobs")}
 
 
@@ -70,7 +70,7 @@ def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequenc
 
 
 def _one_case(text: str) -> dict[str, Any]:
-    if has_more_values(text.encode(), MOST_VALUES):
+    if has_more_values(text.encode(), MOST_PASTED_VALUES):
         raise TooLarge(_("The case has more values than a page solves: use %(command)s.") % _BY_COMMAND)
     cases = read_cases(text)
     if len(cases) != 1 or not isinstance(cases[0], dict):
@@ -83,11 +83,11 @@ def _one_case(text: str) -> dict[str, Any]:
 def _table_of_case(case: dict[str, Any], variants: Sequence[str]) -> JobTable:
     algorithm = get_job_algorithm(name_of_algorithm(case))
     if algorithm.name == "gridengine":
-        return grid_engine_table(case, variants, most_jobs=MOST_JOBS)
-    (result,) = explain_jobs([case], most_jobs=MOST_JOBS)
-    return (
-        _slurm_case(algorithm, case, result) if algorithm.name == "slurm-multifactor" else _sam_case(algorithm, result)
-    )
+        return grid_engine_table(case, variants, most_jobs=MOST_PASTED_JOBS)
+    (result,) = explain_jobs([case], most_jobs=MOST_PASTED_JOBS)
+    if algorithm.name == "slurm-multifactor":
+        return _slurm_case(algorithm, case, result)
+    return _htcondor_case(algorithm, result) if algorithm.name == "htcondor" else _sam_case(algorithm, result)
 
 
 def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str, Any]) -> JobTable:
@@ -108,7 +108,7 @@ def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str,
             places[job],
             answer["explain"],
         )
-        for job, answer in ((job, result["jobs"][job]) for job in order[:MOST_ROWS])
+        for job, answer in ((job, result["jobs"][job]) for job in order[:MOST_JOB_ROWS])
     ]
     return JobTable(
         algorithm.label,
@@ -119,6 +119,35 @@ def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str,
         rows,
         _("Printed priority"),
         n_jobs=len(order),
+    )
+
+
+def _htcondor_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
+    order = result["pending_order"]
+    places = positions_of(order)
+    columns = [Column(term.name, term.label) for term in algorithm.terms]
+    rows = [
+        JobRow(
+            job,
+            answer["submitter"],
+            "",
+            [Cell(column.label, f"{answer[column.name]:.7g}") for column in columns],
+            f"{answer['effective']:.7g}",
+            places[job],
+            answer["explain"],
+        )
+        for job, answer in ((job, result["jobs"][job]) for job in order[:MOST_JOB_ROWS])
+    ]
+    return JobTable(
+        algorithm.label,
+        algorithm.formula,
+        algorithm.reference,
+        waiting_verdict(places),
+        columns,
+        rows,
+        _("Effective priority"),
+        n_jobs=len(order),
+        notes=[Note("of_case", text) for text in result["notes"]],
     )
 
 
@@ -139,7 +168,7 @@ def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
             None,
             answer["explain"],
         )
-        for job, answer in list(result["jobs"].items())[:MOST_ROWS]
+        for job, answer in list(result["jobs"].items())[:MOST_JOB_ROWS]
     ]
     n_front = sum(answer["queue"] == "front" for answer in result["jobs"].values())
     verdict = ngettext("%(n)s of %(of)s job goes to the front.", "%(n)s of %(of)s jobs go to the front.", n_front)
@@ -181,7 +210,7 @@ def _ledger(ledger: dict[str, Any]) -> list[LedgerRow]:
             _fraction(each["fraction"]),
             short(each["owed"]),
         )
-        for group, each in list(ledger["groups"].items())[:MOST_ROWS]
+        for group, each in list(ledger["groups"].items())[:MOST_JOB_ROWS]
     ]
 
 
@@ -214,7 +243,7 @@ def _table_of_qstat(printed: Printed, typed_weights: Mapping[str, float] | None,
             each.doubts,
             compare_variants(each.job.job, places, beside),
         )
-        for each in in_line[:MOST_ROWS]
+        for each in in_line[:MOST_JOB_ROWS]
     ]
     notes = [
         _weights_note(weights, is_given=typed_weights is not None, is_found=fitting is not None, preset=preset),
@@ -256,7 +285,7 @@ def _table_of_slurm(printed: Printed) -> JobTable:
             each.lines,
             each.doubts,
         )
-        for each in order[:MOST_ROWS]
+        for each in order[:MOST_JOB_ROWS]
     ]
     missing = not (printed.weights and printed.factors)
     ask = Note(

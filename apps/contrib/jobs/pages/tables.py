@@ -16,8 +16,16 @@ from apps.contrib.jobs.algorithms.listings import PENDING
 from apps.contrib.jobs.job_cases import explain_jobs
 
 _LONG_NUMBER = re.compile(r"\d+\.\d{7,}")
-MOST_ROWS = 200  # shown on a page; all jobs are computed
+MOST_JOB_ROWS = 200  # shown on a page; all jobs are computed
 Variants = list[tuple[str, dict[str, float], dict[str, int]]]  # label, priorities and positions of each variant
+
+AS_SHIPPED = "8.1.9"
+MOST_SUMMED_USERS = 20  # users on a page whose tickets are summed
+_TICKETS = (
+    ("otckt", gettext_lazy("override")),
+    ("ftckt", gettext_lazy("functional")),
+    ("stckt", gettext_lazy("share tree")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +193,6 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
     return [Note("moved", _("Changed positions: %(changes)s.") % {"changes": "; ".join(changes)})]
 
 
-AS_SHIPPED = "8.1.9"
-MOST_SUMS = 20  # users on a page whose tickets are summed
-_TICKETS = (
-    ("otckt", gettext_lazy("override")),
-    ("ftckt", gettext_lazy("functional")),
-    ("stckt", gettext_lazy("share tree")),
-)
-
-
 def grid_engine_table(
     case: dict[str, Any], variants: Sequence[str], *, most_jobs: int, with_tickets: bool = False
 ) -> JobTable:
@@ -223,7 +222,7 @@ def grid_engine_table(
     order = list(dict.fromkeys([*base["pending_order"], *base["jobs"]]))
     rows = [
         _row(job, base["jobs"][job], case_jobs.get(job, {}), columns, places, beside, with_tickets=with_tickets)
-        for job in order[:MOST_ROWS]
+        for job in order[:MOST_JOB_ROWS]
     ]
     return JobTable(
         algorithm.label,
@@ -303,7 +302,7 @@ def _sums(base: Mapping[str, Any], case_jobs: Mapping[str, Any], places: Mapping
     jobs: dict[str, list[str]] = {}
     for job, each in case_jobs.items():
         jobs.setdefault(str(each.get("user") or "–"), []).append(job)
-    users = [_sum(user, own_jobs, base, case_jobs, places) for user, own_jobs in list(jobs.items())[:MOST_SUMS]]
+    users = [_sum(user, own_jobs, base, case_jobs, places) for user, own_jobs in list(jobs.items())[:MOST_SUMMED_USERS]]
     return [*users, _sum(_("Total"), list(case_jobs), base, case_jobs, places, is_total=True)]
 
 

@@ -21,13 +21,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.actor import Actor
+from apps.contrib.jobs import bounds as of_jobs
 from apps.contrib.jobs.algorithms import all_job_algorithms, get_job_algorithm
 from apps.contrib.jobs.algorithms.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
 from apps.contrib.jobs.algorithms.listing_check import TERMS
 from apps.contrib.jobs.pages.calculator import (
     DEPARTMENT_FIELDS,
-    MOST_JOBS,
-    MOST_ROWS,
+    MOST_CALCULATOR_JOBS,
+    MOST_CALCULATOR_ROWS,
     PROJECT_FIELDS,
     STARTS,
     USER_FIELDS,
@@ -46,9 +47,19 @@ from apps.core.errors import DomainError, Invalid, TooLarge
 from apps.core.typed_numbers import read_number
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
+from apps.web import bounds
+from apps.web.shell.forms import Form
 from apps.web.shell.requests import actor_of, fragment
 
 _FOLDER = Path(__file__).with_name("examples")
+MOST_TYPED_WEIGHT = 1e9
+_LABELS = {
+    "weight_urgency": gettext_lazy("Urgency"),
+    "weight_ticket": gettext_lazy("Tickets"),
+    "weight_priority": gettext_lazy("POSIX priority"),
+}
+_MOST_POLICIES = 5
+MOST_JOBS_AS_JSON = 200  # jobs of a case shown as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ EXAMPLES = (
     ),
     Example("worked", gettext_lazy("Grid Engine: the worked example of 2011"), "gridengine-2011.json", ("even_split",)),
     Example("sprio", gettext_lazy("Slurm: sprio -w, -l and -n -l"), "sprio.txt"),
+    Example("htcondor", gettext_lazy("HTCondor: submitters and their jobs"), "htcondor.json"),
     Example("sam", gettext_lazy("SAM: front or back"), "sam.json"),
     Example("sam-weighted", gettext_lazy("SAM: weighted benefits"), "sam-weighted.json"),
 )
@@ -89,28 +101,19 @@ def example(name: str) -> Example | None:
     return next((each for each in EXAMPLES if each.name == name), None)
 
 
-MOST_CHARACTERS = 2_000_000
-MOST_WEIGHT = 1e9
-_LABELS = {
-    "weight_urgency": gettext_lazy("Urgency"),
-    "weight_ticket": gettext_lazy("Tickets"),
-    "weight_priority": gettext_lazy("POSIX priority"),
-}
-
-
 def amendments() -> list[tuple[str, str, str]]:
     """(setting, label, description) of each single amendment."""
     variants = get_job_algorithm("gridengine").variants
     return [(each.setting, each.label, each.changes) for each in variants[1:] if "+" not in each.setting]
 
 
-class JobsForm(forms.Form):
+class JobsForm(Form):
     """text: a listing or a case. Weights are inputs because `qstat` doesn't print them."""
 
     text = forms.CharField(
         label=gettext_lazy("Input"),
         strip=False,
-        max_length=MOST_CHARACTERS,
+        max_length=of_jobs.PASTED,
         widget=forms.Textarea(attrs={"class": "input mono", "rows": 14, "spellcheck": "false", "wrap": "off"}),
         error_messages={
             "required": gettext_lazy("Paste scheduler output with its header line, or a case as JSON."),
@@ -128,7 +131,7 @@ class JobsForm(forms.Form):
             self.fields[name] = forms.CharField(
                 label=_LABELS[name],
                 required=False,
-                max_length=40,
+                max_length=bounds.NUMBER,
                 widget=forms.TextInput(attrs={"class": "input", "inputmode": "decimal", "autocomplete": "off"}),
             )
 
@@ -172,13 +175,10 @@ class JobsForm(forms.Form):
         except ValueError as error:
             self.add_error(name, str(error))
             return None
-        if not 0 <= value <= MOST_WEIGHT:
+        if not 0 <= value <= MOST_TYPED_WEIGHT:
             self.add_error(name, gettext_lazy("Enter a number, such as 20 or 0.5."))
             return None
         return value
-
-
-_MOST_POLICIES = 5
 
 
 @never_cache
@@ -219,7 +219,7 @@ def _example_form(request: HttpRequest) -> JobsForm:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@fragment(lambda: reverse("dashboard:jobs"))
+@fragment(lambda: reverse("pages:jobs"))
 def result(request: HttpRequest) -> HttpResponse:
     """The result as a fragment."""
     outcome = _result(JobsForm(request.POST or None))
@@ -240,9 +240,6 @@ def _result(form: JobsForm) -> dict[str, Any]:
 
 def _status(outcome: dict[str, Any]) -> int:
     return 422 if "problems" in outcome else 200
-
-
-MOST_SHOWN = 200  # jobs of a case shown as JSON
 
 
 @never_cache
@@ -267,11 +264,11 @@ def calculator(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_safe
-@fragment(lambda: reverse("dashboard:jobs-calculator"))
+@fragment(lambda: reverse("pages:jobs-calculator"))
 def calculator_result(request: HttpRequest) -> HttpResponse:
     """The result as a fragment; the page's URL is updated to the form."""
     response = render(request, "contrib/jobs/_calculator_result.html", _calculated(CalculatorForm(request.GET)))
-    response["HX-Replace-Url"] = f"{reverse('dashboard:jobs-calculator')}?{request.GET.urlencode()}"
+    response["HX-Replace-Url"] = f"{reverse('pages:jobs-calculator')}?{request.GET.urlencode()}"
     return response
 
 
@@ -283,11 +280,11 @@ def _calculated(form: CalculatorForm) -> dict[str, Any]:
     known = [variant for variant, _label, _changes in amendments()]
     variants = [variant for variant in form.variants if variant in known]
     try:
-        table = grid_engine_table(case, variants, most_jobs=MOST_JOBS, with_tickets=True)
+        table = grid_engine_table(case, variants, most_jobs=MOST_CALCULATOR_JOBS, with_tickets=True)
     except (Invalid, TooLarge) as refusal:
         places = [(place.where, place.message) for place in refusal.fields] or [("", refusal.message)]
         return {"problems": places, "is_live": True}
-    text = json.dumps(case, ensure_ascii=False, indent=1) if len(case["jobs"]) <= MOST_SHOWN else ""
+    text = json.dumps(case, ensure_ascii=False, indent=1) if len(case["jobs"]) <= MOST_JOBS_AS_JSON else ""
     return {"table": table, "case": text, "is_live": True}
 
 
@@ -303,7 +300,7 @@ class OwnerTable:
 
     @property
     def may_grow(self) -> bool:
-        return len(self.rows) < MOST_ROWS
+        return len(self.rows) < MOST_CALCULATOR_ROWS
 
 
 def layout_of(form: CalculatorForm, *, adding: str) -> dict[str, Any]:
@@ -325,6 +322,6 @@ def layout_of(form: CalculatorForm, *, adding: str) -> dict[str, Any]:
 
 def _table(title: str, fields: Sequence[Field], rows: Sequence[Row], adding: str) -> OwnerTable:
     number = len(rows) + 1
-    blank = [blank_row(fields, number)] if number <= MOST_ROWS else []
+    blank = [blank_row(fields, number)] if number <= MOST_CALCULATOR_ROWS else []
     focused = blank[0].cells[0].key if blank and adding == fields[0].name else ""
     return OwnerTable(fields[0].name, title, fields, [*rows, *blank], focused)

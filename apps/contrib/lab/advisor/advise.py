@@ -29,6 +29,7 @@ from apps.contrib.lab.advisor.records import (
 from apps.contrib.lab.comparison.replayed_settings import aging_with_half_life
 from apps.contrib.lab.comparison.sentences import compared, contradiction
 from apps.contrib.lab.comparison.verdict import ReplayFacts, decide
+from apps.priorities.sentences.operators import resolution_text
 
 MISPLACED_PERCENT = 1.0  # of all leaves
 
@@ -48,13 +49,6 @@ def advise(evidence: Evidence) -> Advice:
         half_life_s=None if half_life is None or not half_life.choice.is_change else float(half_life.chosen.value),
         aging=aging_with_half_life(evidence.window),
     )
-
-
-def recommended_facts(evidence: Evidence) -> ReplayFacts | None:
-    """Replays of what is advised: of one changed setting its own, of more those of all together, else the current
-    ones; None where they weren't replayed.
-    """
-    return _recommended_facts(evidence, _all_decided(evidence))
 
 
 def advised_operator(evidence: Evidence) -> dict[str, Any]:
@@ -107,7 +101,6 @@ def _resolution(evidence: Evidence) -> _Decided | None:
         (each.resolution for each in facts if each.misplaced <= now.misplaced and each.resolution <= now.resolution),
         now.resolution,
     )
-    name = sentences.resolution_name
     criteria = (
         Criterion("misplaced_now", _("Misplaced leaves now"), "leaves"),
         Criterion("lost_now", _("Leaves that share a vector by rounding"), "leaves"),
@@ -117,7 +110,7 @@ def _resolution(evidence: Evidence) -> _Decided | None:
     )
     rows = tuple(
         Candidate(
-            name(each.resolution),
+            resolution_text(each.resolution),
             each is now,
             each is chosen,
             "",
@@ -128,8 +121,8 @@ def _resolution(evidence: Evidence) -> _Decided | None:
     choice = AdvisedChoice(
         "resolution",
         _("Resolution"),
-        name(now.resolution),
-        name(chosen.resolution),
+        resolution_text(now.resolution),
+        resolution_text(chosen.resolution),
         chosen is not now,
         sentences.resolution(now, chosen, least, MISPLACED_PERCENT, evidence.sample.n_days),
         criteria,

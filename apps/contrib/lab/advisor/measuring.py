@@ -14,7 +14,7 @@ from apps.contrib.lab.advisor.advise import advise, advised_operator
 from apps.contrib.lab.advisor.own_jobs import OwnJobs, load_own_jobs
 from apps.contrib.lab.advisor.records import Evidence, Sample
 from apps.contrib.lab.advisor.tree_facts import operator_facts, resolution_facts
-from apps.contrib.lab.comparison.replayed_settings import Replays
+from apps.contrib.lab.comparison.replayed_settings import Replays, most_replays
 from apps.contrib.lab.operators.figure_numbers import CANDIDATES, compared_operators, settings_with
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.aequus import operator_of
@@ -32,9 +32,13 @@ _FEWEST_SAMPLED = 3
 
 
 def measure_policy(
-    policy: Policy, *, at: datetime, done: Callable[[int, str], object] = lambda n, what: None
+    policy: Policy,
+    *,
+    at: datetime,
+    done: Callable[[int, str], object] = lambda n, what: None,
+    most: Callable[[int], object] = lambda n: None,
 ) -> Evidence:
-    """Measure everything; takes seconds to minutes. done: called with finished steps.
+    """Measure everything; takes seconds to minutes. done: called with finished steps, most: with how many there can be.
 
     Raises Invalid where the settings can't be computed any more.
     """
@@ -43,6 +47,7 @@ def measure_policy(
     settings = view.settings
     own = load_own_jobs(view, at)
     evidence = Evidence(settings.algorithm, settings.window, _sample(view, own))
+    most(1 + most_replays(len(_operator_settings(settings.algorithm))))
     if view.snapshot is not None and settings.algorithm.get("name") == "aequus":
         evidence = _with_tree(evidence, view, at, own.typical_h)
         done(1, "tree")

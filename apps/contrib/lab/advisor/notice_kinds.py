@@ -13,6 +13,13 @@ from apps.contrib.lab.models import PolicyAdvice
 from apps.contrib.notices.kind import Finding, Kind, PolicyPlace, Sentence, Term
 from apps.policies.access.managers import manages
 
+SUBJECTS = {
+    "operator": gettext_lazy("Operator"),
+    "resolution": gettext_lazy("Resolution"),
+    "half_life": gettext_lazy("Half-life"),
+    "algorithm": gettext_lazy("Algorithm"),
+}
+
 
 def find_changed_advice(place: PolicyPlace) -> Iterable[Finding]:
     """The last change of the recommendation, for some days. The first advice is none."""
@@ -27,14 +34,6 @@ def find_changed_advice(place: PolicyPlace) -> Iterable[Finding]:
         if row.before_change.get(subject) != row.recommended.get(subject)
     ]
     yield Finding(row.changed_at.isoformat(), "info", {"policy": place.policy.slug, "changes": changes})
-
-
-SUBJECTS = {
-    "operator": gettext_lazy("Operator"),
-    "resolution": gettext_lazy("Resolution"),
-    "half_life": gettext_lazy("Half-life"),
-    "algorithm": gettext_lazy("Algorithm"),
-}
 
 
 def describe_changed_advice(facts: Mapping[str, Any]) -> Sentence:
@@ -60,6 +59,6 @@ CHANGED = Kind(
     find=find_changed_advice,
     is_for=is_manager,
     describe=describe_changed_advice,
-    leads_to="advice",
+    leads_to="algorithm",
     terms=(Term("days", gettext_lazy("Shown for"), gettext_lazy("days"), 30, 1, 366),),
 )

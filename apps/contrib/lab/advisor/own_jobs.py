@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.account_index import load_account_index
-from apps.contrib.lab.comparison.replay import MOST_DAYS, Jobs, typical_amount
+from apps.contrib.lab.comparison.replay import MOST_REPLAY_DAYS, Jobs, typical_amount
 from apps.contrib.lab.comparison.replayed_settings import HALF_LIVES_S, half_life_window
 from apps.contrib.lab.experiments.account_entries import entries_of_accounts
 from apps.contrib.lab.experiments.past_usage import load_usage_before, reach_days
@@ -27,11 +27,11 @@ from apps.contrib.lab.experiments.replayed_jobs import jobs_to_compare
 from apps.contrib.lab.simulation.scenario import PastUsage
 from apps.priorities.selectors.rows import PolicyView
 from apps.series.back_test_runs import days_until
-from apps.series.inputs import head_mapping
+from apps.series.head_mapping import head_mapping
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
-MOST_READ = 1_500_000  # jobs of the policy; of more, every n-th is read
+MOST_READ_JOBS = 1_500_000  # jobs of the policy; of more, every n-th is read
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +54,8 @@ class OwnJobs:
 
 
 def load_own_jobs(view: PolicyView, at: datetime) -> OwnJobs:
-    """Jobs of up to MOST_DAYS whole days before `at`."""
-    days = days_until(view.policy, at, MOST_DAYS)
+    """Jobs of up to MOST_REPLAY_DAYS whole days before `at`."""
+    days = days_until(view.policy, at, MOST_REPLAY_DAYS)
     if not days:
         return OwnJobs.none()
     from_at, to_at = days[0].from_at, days[-1].to_at
@@ -67,7 +67,7 @@ def load_own_jobs(view: PolicyView, at: datetime) -> OwnJobs:
 
     ids, counts = count_by_account(from_at, to_at)
     n_own = int(counts[entry_of(ids) > 0].sum()) if len(ids) else 0
-    one_in = max(1, -(-n_own // MOST_READ))
+    one_in = max(1, -(-n_own // MOST_READ_JOBS))
     recorded = load_recorded_jobs(from_at, to_at, one_in=one_in)
     replayed = replayed_jobs(recorded, from_at, to_at, entry_of=entry_of, cpus={})
     stored, rate = replayed.jobs, replayed.rates(recorded, view.settings.metric)

@@ -28,7 +28,7 @@ from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
 from apps.runs.waiting import RunWaiting, waiting_of
-from apps.series.daily_series import day_at, site_zone
+from apps.series.days import day_at, site_zone
 from apps.series.inputs import holds, read_inputs
 
 KIND = "advice"
@@ -51,6 +51,7 @@ class StoredAdvice:
     computed_at: Annotated[datetime | None, "When it was computed"]
     revision: Annotated[int | None, "The revision that it is about"]
     n_done: Annotated[int, "Finished replays of the run at work"]
+    n_steps: Annotated[int | None, "The most steps that it takes; null before it knows them"]
     advice: Annotated[Advice | None, "The newest one; empty if there is none"]
     waiting: Annotated[RunWaiting | None, "Behind what the run waits; null: it doesn't"] = None
 
@@ -81,6 +82,7 @@ def stored_advice(policy: Policy, at: datetime) -> StoredAdvice:
         computed_at=None,
         revision=None,
         n_done=run.progress_done if run is not None and waits else 0,
+        n_steps=run.progress_total if run is not None and waits else None,
         advice=None,
         waiting=waiting_of(run, at=at),
     )
@@ -142,7 +144,7 @@ def run_advice(run: Run, lease: Lease) -> dict[str, Any]:
     head_number = policy.head_number
     inputs = read_inputs(policy, site_zone())
     try:
-        evidence = measure_policy(policy, at=at, done=_between_steps(lease))
+        evidence = measure_policy(policy, at=at, done=_between_steps(lease), most=lambda n: lease.report(total=n))
     except (BadTree, BadParameter) as error:
         raise Invalid(f"{error.message}.", code="bad_settings") from None
     data = orjson.loads(orjson.dumps(evidence.to_json()))

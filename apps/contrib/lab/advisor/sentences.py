@@ -16,16 +16,12 @@ from apps.contrib.lab.advisor.records import (
 from apps.contrib.lab.comparison.replayed_settings import FEWEST_DAYS, FEWEST_JOBS
 from apps.contrib.lab.comparison.sentences import beside, compared, unlike_history
 from apps.contrib.lab.comparison.verdict import Decision
-from apps.contrib.lab.wait_text import wait_text
 from apps.core.counts import counted
 from apps.priorities.sentences.numbers import count, job_hours, number, percent
 from apps.priorities.sentences.operators import resolution_text
+from apps.priorities.sentences.wait_text import wait_text
 
 HARDLY_S = 60.0  # mean wait below which nobody waits
-
-
-def resolution_name(value: int) -> str:
-    return resolution_text(value)
 
 
 def verdict(choices: Sequence[AdvisedChoice], measured: Sample, contradictions: Sequence[str]) -> str:

@@ -1,64 +1,95 @@
-"""The page of advice: what to change and why, with the table of each choice."""
+"""Advice on the page of a policy's algorithm: the sentence, what was measured of each choice, and a draft of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.accounts.actor import Actor
 from apps.contrib.lab.advisor import sentences
-from apps.contrib.lab.advisor.records import Advice, AdvisedChoice
-from apps.contrib.lab.advisor.runs import get_advice, request_advice
+from apps.contrib.lab.advisor.change_set_of_advice import make_change_set_of_advice
+from apps.contrib.lab.advisor.records import AdvisedChoice
+from apps.contrib.lab.advisor.runs import StoredAdvice, get_advice, month_of, request_advice
 from apps.contrib.lab.experiments.permissions import may_manage
 from apps.core import clock
+from apps.core.errors import Conflict
+from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.priorities.sentences.numbers import UNKNOWN, count, job_hours, number, percent
-from apps.web.shell.requests import SeeOther, actor_of
+from apps.web.shell.requests import SeeOther, actor_of, fragment
+
+TEMPLATE = "contrib/lab/_advice.html"
+
+
+def page_url(policy: str) -> str:
+    return reverse("pages:algorithm", kwargs={"policy": policy})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def advice(request: HttpRequest, policy: str) -> HttpResponse:
-    """The newest advice; POST has it computed again."""
-    actor, now = actor_of(request), clock.now()
+    """POST has the policy measured; then, and for old addresses, the page of the algorithm."""
     if request.method == "POST":
-        request_advice(policy_slug=policy, at=now, actor=actor)
-        return SeeOther(reverse("dashboard:advice", kwargs={"policy": policy}))
+        request_advice(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+    return SeeOther(page_url(policy))
+
+
+@require_safe
+@fragment(page_url)
+def part(request: HttpRequest, policy: str) -> HttpResponse:
+    """Fragment with the newest advice."""
+    actor, now = actor_of(request), clock.now()
     stored = get_advice(policy_slug=policy, at=now, actor=actor)
-    own_policy = get_policy(slug=policy, actor=actor)
-    context = {
-        "stored": stored,
-        "advice": stored.advice,
-        **({} if stored.advice is None else _shown(policy, stored.advice)),
-        "may_compute": may_manage(own_policy, at=now, actor=actor),
-        "policy_name": own_policy.name,
-        "rest_url": reverse("api:policy-advice", kwargs={"policy": policy}),
-        "crumbs": [
-            {"label": own_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": _("Advice")},
-        ],
-        "policy": policy,
-    }
-    return render(request, "contrib/lab/advice.html", context)
+    return render(request, TEMPLATE, {"shown": advice_context(stored, at=now, actor=actor)})
 
 
-def _shown(policy: str, advice: Advice) -> dict[str, Any]:
+@require_POST
+def draft(request: HttpRequest, policy: str) -> HttpResponse:
+    """Make a draft of the advice, and open its review."""
+    try:
+        change_set = make_change_set_of_advice(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+    except Conflict as problem:
+        messages.error(request, problem.message)
+        return SeeOther(page_url(policy))
+    return SeeOther(reverse("pages:change", kwargs={"change_set": change_set.pk}))
+
+
+def advice_context(stored: StoredAdvice, *, at: datetime, actor: Actor) -> dict[str, Any]:
+    """Of TEMPLATE, as `shown`."""
+    policy = get_policy(slug=stored.policy, actor=actor)
+    advice = stored.advice
     return {
-        "choices": [_choice(policy, advice, each) for each in advice.choices],
-        "sample": sentences.sample(advice.sample),
+        "stored": stored,
+        "advice": advice,
+        "choices": [] if advice is None else [_choice(each) for each in advice.choices],
+        "sample": "" if advice is None else sentences.sample(advice.sample),
+        "may_compute": may_manage(policy, at=at, actor=actor),
+        "policy": stored.policy,
+        "why_stale": _why_stale(stored, policy, at) if stored.state == "stale" else "",
     }
 
 
-def _choice(policy: str, advice: Advice, choice: AdvisedChoice) -> dict[str, Any]:
+def _why_stale(stored: StoredAdvice, policy: Policy, at: datetime) -> str:
+    """What has changed since it was measured: the month, else the policy, else the usage of its days."""
+    if stored.computed_at is not None and month_of(stored.computed_at) != month_of(at):
+        return _("It is of %(month)s. Measure again.") % {"month": date_format(stored.computed_at, "F Y")}
+    if stored.revision != policy.head_number:
+        words = {"n": stored.revision, "head": policy.head_number}
+        return _("It is of revision %(n)s, and %(head)s is published. Measure again.") % words
+    return _("The usage of its days, or where it counts, has changed since. Measure again.")
+
+
+def _choice(choice: AdvisedChoice) -> dict[str, Any]:
     units = [criterion.unit for criterion in choice.criteria]
     return {
         "choice": choice,
-        "url": _settings_url(policy, advice, choice),
         "rows": [
             {
                 "candidate": candidate,
@@ -70,25 +101,6 @@ def _choice(policy: str, advice: Advice, choice: AdvisedChoice) -> dict[str, Any
             for candidate in choice.candidates
         ],
     }
-
-
-def _settings_url(policy: str, advice: Advice, choice: AdvisedChoice) -> str:
-    """The page on which this setting is chosen, with the recommended values filled in."""
-    names = {"policy": policy}
-    if choice.subject == "half_life":
-        filled = (
-            {"aging": advice.aging, "half_life_s": f"{(advice.half_life_s or 0) / 86_400:g} d"}
-            if choice.is_change
-            else {}
-        )
-        return _with(reverse("dashboard:decay", kwargs=names), filled)
-    settings = {name: value for name, value in advice.algorithm.items() if name != "name" and value is not None}
-    filled = {"algorithm": advice.algorithm.get("name", "")} | settings if choice.is_change else {}
-    return _with(reverse("dashboard:algorithm", kwargs=names), filled)
-
-
-def _with(url: str, query: Mapping[str, Any]) -> str:
-    return f"{url}?{urlencode(query)}#choose" if query else url
 
 
 def _text(value: float | None, unit: str) -> str:

@@ -16,9 +16,9 @@ import numpy as np
 from apps.contrib.lab.comparison.replay import DAY_S, Replay
 from apps.engine.arrays import FloatArray, IntArray
 
-LEAST_PART = 0.5  # of the waiting in history that the replay must have
+LEAST_WAIT_PART = 0.5  # of the waiting in history that the replay must have
 SHORT_WAIT_S = 600.0  # waits of this length on average decide nothing
-MOST_POINTS = 2.0  # by which the distance from fair use may differ, on average over the days
+MOST_DISTANCE_POINTS = 2.0  # by which the distance from fair use may differ, on average over the days
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ModelError:
     @property
     def is_met(self) -> bool:
         """Whether the model meets history well enough to learn from it."""
-        return self.distance_points <= MOST_POINTS and explains_waits(self.wait_s, self.model_wait_s)
+        return self.distance_points <= MOST_DISTANCE_POINTS and explains_waits(self.wait_s, self.model_wait_s)
 
 
 def explains_waits(wait_s: float | None, model_wait_s: float | None) -> bool:
@@ -45,7 +45,7 @@ def explains_waits(wait_s: float | None, model_wait_s: float | None) -> bool:
     """
     if wait_s is None or model_wait_s is None:
         return True
-    return wait_s <= SHORT_WAIT_S or model_wait_s >= LEAST_PART * wait_s
+    return wait_s <= SHORT_WAIT_S or model_wait_s >= LEAST_WAIT_PART * wait_s
 
 
 def model_error(replay: Replay, first_day: int) -> ModelError:

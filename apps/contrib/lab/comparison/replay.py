@@ -28,9 +28,9 @@ from apps.engine.tree import FairshareTree
 
 DAY_S = 86_400.0
 STEP_S = 3600.0  # between two recomputes, each by usage of that age
-MOST_ENTRIES = 500  # that submit jobs
-MOST_JOBS = 50_000  # of one replay
-MOST_DAYS = 56
+MOST_REPLAYED_ENTRIES = 500  # that submit jobs
+MOST_REPLAYED_JOBS = 50_000  # of one replay
+MOST_REPLAY_DAYS = 56
 SHARE_DAYS = 7  # shares are of the last days, as *Convergence* shows them by default in its view of sums
 _ONE = Span(1.0, 1.0)
 
@@ -113,7 +113,7 @@ class Replay:
         order = np.argsort(-used, kind="stable")
         n_active = int((used > 0).sum())
         kept = np.zeros(tree.n_entries, dtype=np.bool_)
-        kept[order[: min(n_active, MOST_ENTRIES)]] = True
+        kept[order[: min(n_active, MOST_REPLAYED_ENTRIES)]] = True
         if kept.sum() < 2:
             return None
         counted = counted.chosen(kept[counted.entry])
@@ -127,7 +127,7 @@ class Replay:
         columns = (counted.site, counted.started_s, counted.run_s, counted.cpus)
         cpus = processors_by_day(*columns, n_sites, counted.n_days)
         jobs_there = narrowed(replace(counted, entry=place[counted.entry]), cpus.max(axis=1))
-        return cls(part.engine_tree, jobs_there, past, cpus, max(0, n_active - MOST_ENTRIES), origin_s)
+        return cls(part.engine_tree, jobs_there, past, cpus, max(0, n_active - MOST_REPLAYED_ENTRIES), origin_s)
 
     def sampled(self, one_in: int, number: int) -> Replay:
         """One job in so many, on as much fewer processors. number: which of these samples, each with jobs of its own

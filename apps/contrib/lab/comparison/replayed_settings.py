@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from apps.contrib.lab.comparison.recorded_order import ModelError, model_error
-from apps.contrib.lab.comparison.replay import MOST_JOBS, Jobs, Replay, Variant
+from apps.contrib.lab.comparison.replay import MOST_REPLAYED_JOBS, Jobs, Replay, Variant
 from apps.contrib.lab.comparison.sentences import half_life_name
 from apps.contrib.lab.comparison.verdict import ReplayFacts
 from apps.contrib.lab.simulation.scenario import PastUsage
@@ -31,6 +31,13 @@ FEWEST_DAYS, FEWEST_JOBS = 8, 100
 HALF_LIVES_S = tuple(days * 86_400 for days in (1, 2, 4, 7, 14, 30))
 _HELD_BACK = 1 / 3  # of the days
 _MOST_WARM_UP_DAYS = 7
+_REPRESENTATIVES = ("relative", "absolute", "combined")
+
+
+def most_replays(n_operators: int) -> int:
+    """The most replays that advice takes: of operators, half-lives, algorithms, and what is advised together."""
+    n_settings = n_operators + len(HALF_LIVES_S) + 1 + len(all_algorithms()) + 2
+    return N_REPLAYS * n_settings
 
 
 def aging_with_half_life(window: Mapping[str, Any]) -> str:
@@ -147,7 +154,7 @@ class Replays:
     @cached_property
     def one_in(self) -> int:
         """Of so many jobs each replay has one, and each replay others."""
-        return 1 if self.whole is None else max(1, -(-len(self.whole.jobs) // MOST_JOBS))
+        return 1 if self.whole is None else max(1, -(-len(self.whole.jobs) // MOST_REPLAYED_JOBS))
 
     @cached_property
     def _replays(self) -> list[Replay]:
@@ -290,9 +297,6 @@ def _moved(jobs: Jobs, seed: int) -> Jobs:
     later_s = np.random.default_rng(seed).random(len(jobs)) * LATEST_S
     moved = jobs.submit_s + np.where((jobs.submit_s > 0) | ~np.isfinite(jobs.started_s), later_s, 0.0)
     return replace(jobs, submit_s=moved).chosen(np.argsort(moved, kind="stable"))
-
-
-_REPRESENTATIVES = ("relative", "absolute", "combined")
 
 
 @lru_cache(maxsize=64)

@@ -12,8 +12,8 @@ from django.utils.translation import ngettext
 from apps.contrib.lab.comparison.recorded_order import explains_waits
 from apps.contrib.lab.comparison.replay import DAY_S
 from apps.contrib.lab.comparison.verdict import NEARER_PERCENT, Decision, Replayed, ReplayFacts
-from apps.contrib.lab.wait_text import wait_text
 from apps.priorities.sentences.numbers import count, number, percent
+from apps.priorities.sentences.wait_text import wait_text
 
 
 def half_life_name(seconds: float) -> str:

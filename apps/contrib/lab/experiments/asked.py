@@ -12,13 +12,13 @@ from apps.contrib.lab.experiments.estimate import estimate_inputs, estimate_repl
 from apps.contrib.lab.experiments.prepare import days_of_replay, prepare
 from apps.contrib.lab.experiments.records import Estimate
 from apps.contrib.lab.experiments.scenario_base import tree_of_base
-from apps.contrib.lab.experiments.spec import LONGEST_NAME, ExperimentSpec, ReplayWorkload, read_spec
+from apps.contrib.lab.experiments.spec import LONGEST_EXPERIMENT_NAME, ExperimentSpec, ReplayWorkload, read_spec
 from apps.contrib.lab.experiments.variant_trees import load_variant_trees, with_uids
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.policies.models import Policy
 from apps.policies.tree.names import clean_text
 from apps.policies.tree.stored import load_tree
-from apps.series.daily_series import last_complete_day, site_zone
+from apps.series.days import last_complete_day, site_zone
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def ask(policy: Policy, spec: object, *, at: datetime) -> Asked:
 def clean_name(name: str) -> str:
     """The name as it is stored. Raises Invalid for one that isn't printable or is empty."""
     try:
-        cleaned = clean_text(name, LONGEST_NAME)
+        cleaned = clean_text(name, LONGEST_EXPERIMENT_NAME)
     except ValueError as error:
         raise Invalid(f"name {error}.", fields=[FieldProblem("name", str(error))]) from None
     if not cleaned:

@@ -54,16 +54,12 @@ def title_of(policy: Policy, revision: int, spec: ExperimentSpec, index: int) ->
         return title_of_scenario(spec.scenario) if is_shipped else _("Base")
     if index == 0:
         return _("The policy as published") if _is_unchanged(spec.base) else _("Base")
-    titles = [_title(each) for each in changes_of(policy, revision, spec, index)]
+    titles = [f"{each.label} {each.after}" for each in changes_of(policy, revision, spec, index)]
     return ", ".join(titles) or _("Nothing changed")
 
 
 def _is_unchanged(changes: Changes) -> bool:
     return changes == Changes(name=changes.name)
-
-
-def _title(change: Changed) -> str:
-    return f"{change.label} {change.after}"
 
 
 def changes_of(policy: Policy, revision: int, spec: ExperimentSpec, index: int) -> tuple[Changed, ...]:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from django.db import connection
 from django.utils.translation import gettext as _
 
-from apps.contrib.lab.comparison.replay import MOST_JOBS as MOST_COMPARED
+from apps.contrib.lab.comparison.replay import MOST_REPLAYED_JOBS as MOST_COMPARED
 from apps.contrib.lab.comparison.replayed_settings import N_REPLAYS
 from apps.contrib.lab.experiments.account_entries import AccountEntries
 from apps.contrib.lab.experiments.inputs import Inputs
@@ -22,16 +21,25 @@ from apps.contrib.lab.experiments.variant_trees import place_of
 from apps.contrib.lab.simulation.scenario import Scenario, decision_steps, refuse_endless
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.errors import EngineError
+from apps.usage import pgbinary
 
-MOST_JOBS = 1_500_000  # of one variant
-_MOST_COUNTED = 2 * MOST_JOBS
+MOST_VARIANT_JOBS = 1_500_000  # of one variant
+_MOST_COUNTED_JOBS = 2 * MOST_VARIANT_JOBS
 MOST_SECONDS = 1_800.0  # of processor time, of all variants together
 MOST_MEMORY_MB = 1_024.0
 # Measured by `python -m bench --large lab`, on one core with machine code.
 _SECONDS_PER_EVENT, _SECONDS_PER_STEP, _SECONDS_PER_JOB = 6e-7, 1.5e-9, 8e-6
-# Of one of the replays by which variants are compared, as `python -m bench --large advisor` has them.
+# Of one of the replays by which variants are compared, measured the same way on the logs of four clusters.
 _SECONDS_PER_HOUR, _SECONDS_PER_COMPARED_JOB = 8e-4, 1.5e-5
 _MB_PER_JOB, _MB_PER_PLACE, _MB_BESIDES = 4.5e-4, 6e-5, 220.0
+
+# Jobs that ended in these days, from hourly sums, and their sites.
+_COUNT_ABOUT = """
+SELECT COALESCE(sum(n), 0)::float8, count(*) FROM (
+    SELECT sum(jobs) AS n FROM usage_bucket WHERE source_id = ANY(%s) AND account_id = ANY(%s::int8[])
+        AND hour_at >= %s AND hour_at < %s
+    GROUP BY source_id, site) AS of_sites
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +90,6 @@ def _load_of(scenario: Scenario) -> _Load:
     return _Load(n_jobs, n_refreshes, decision_steps(scenario, n_jobs), scenario.policy.tree.n_entries)
 
 
-# Jobs that ended in these days, from hourly sums, and their sites.
-_COUNT_ABOUT = """
-SELECT COALESCE(sum(n), 0)::float8, count(*) FROM (
-    SELECT sum(jobs) AS n FROM usage_bucket WHERE source_id = ANY(%s) AND account_id = ANY(%s::int8[])
-        AND hour_at >= %s AND hour_at < %s
-    GROUP BY source_id, site) AS of_sites
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class OwnJobs:
     """Jobs of some days that have an entry in the policy, and the sites where they are replayed."""
@@ -105,10 +104,10 @@ def own_jobs(from_at: datetime, to_at: datetime, mapping: AccountEntries) -> Own
     Raises Invalid (`no_jobs`, `no_submit_times`) where none can be replayed, or nothing said about waits.
     """
     source_ids = [source.pk for source in own_sources()]
-    with connection.cursor() as cursor:
-        cursor.execute(_COUNT_ABOUT, [source_ids, mapping.mapped_ids().tolist(), from_at, to_at])
-        n_about, n_sites = cursor.fetchone()
-    if n_about > _MOST_COUNTED:
+    with pgbinary.cursor() as cursor:
+        counted = cursor.execute(_COUNT_ABOUT, [source_ids, pgbinary.int8_array(mapping.mapped_ids()), from_at, to_at])
+        n_about, n_sites = counted.fetchone() or (0, 0)
+    if n_about > _MOST_COUNTED_JOBS:
         return OwnJobs(int(n_about), n_sites)
     counts = count_replayable(from_at, to_at)
     mapped = mapping.of(counts.account_id) >= 0
@@ -116,7 +115,7 @@ def own_jobs(from_at: datetime, to_at: datetime, mapping: AccountEntries) -> Own
         raise no_jobs()
     if not np.isin(counts.source_id[mapped], sources_with_submit_times(from_at, to_at)).any():
         raise no_submit_times()
-    return OwnJobs(int(counts.n[mapped].sum()), len(set(counts.site[mapped].tolist())))
+    return OwnJobs(int(counts.n[mapped].sum()), len(np.unique(counts.site[mapped])))
 
 
 def estimate_replay(
@@ -178,10 +177,10 @@ def _refusal(error: EngineError, index: int) -> Invalid:
 def refuse_too_large(estimate: Estimate) -> None:
     """Raise Invalid (`too_large`) with the limit, and what to do."""
     problems = []
-    if estimate.n_jobs > MOST_JOBS:
+    if estimate.n_jobs > MOST_VARIANT_JOBS:
         problems.append(
             _("About %(n)s jobs in each variant; at most %(most)s are simulated. Choose fewer days or a smaller load.")
-            % {"n": f"{estimate.n_jobs:,}", "most": f"{MOST_JOBS:,}"}
+            % {"n": f"{estimate.n_jobs:,}", "most": f"{MOST_VARIANT_JOBS:,}"}
         )
     if estimate.seconds > MOST_SECONDS:
         problems.append(

@@ -14,7 +14,7 @@ from apps.contrib.lab.experiments.records import Headline
 
 
 def headline_json(outcome: Outcome) -> dict[str, Any]:
-    """Of the whole tree: waits of all jobs, and how far all groups were from fair use."""
+    """Of the whole tree, as stored: waits of all jobs, and how far all groups were from fair use."""
     settled = float(outcome.settled_h[0])
     return {
         "n_jobs": int(outcome.n_jobs[0]),
@@ -36,7 +36,9 @@ def headline_of(stored: Mapping[str, Any] | None) -> Headline | None:
     if not stored:
         return None
     # A release before counted jobs that ran at the start among those that started.
-    headline = Headline(**{**stored, "n_started": stored["n_jobs"] - stored["n_waiting"]})
+    numbers = {name: value for name, value in stored.items() if name != "core_hours"}
+    started = stored["n_jobs"] - stored["n_waiting"]
+    headline = Headline(**{**numbers, "core_h": stored["core_hours"], "n_started": started})
     # A release before compared with bare targets.
     return headline if headline.fair_points is not None else replace(headline, settled_h=None, is_settled=None)
 

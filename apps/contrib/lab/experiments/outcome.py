@@ -28,11 +28,11 @@ F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 I4 = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
-MOST_SAMPLES = 337  # instants with shares: two weeks by the hour
-MOST_SHOWN = 300  # entries with values over time
+MOST_SAMPLED_INSTANTS = 337  # instants with shares: two weeks by the hour
+MOST_SHOWN_ENTRIES = 300  # entries with values over time
 FIRST_SAMPLE_H = 6.0  # means over time begin then: before, a few jobs decide
 FAIR_DAYS, MOST_FAIR_SAMPLES = 7, 28
-_MOST_CELLS = 4_000_000  # instants × entries held at a time
+_MOST_OUTCOME_VALUES = 4_000_000  # instants × entries held at a time
 _STEPS_H = (0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 24.0)
 
 
@@ -160,8 +160,8 @@ def _shown(tree: SimulatedTree, jobs: RanJobs) -> I8:
     n_shown = 0
     for level in engine_tree.levels:
         here = level.lo + np.flatnonzero(~tree.is_rest[level.lo : level.hi])
-        if n_shown + len(here) > MOST_SHOWN:
-            largest = here[np.argsort(-wanted[here], kind="stable")[: MOST_SHOWN - n_shown]]
+        if n_shown + len(here) > MOST_SHOWN_ENTRIES:
+            largest = here[np.argsort(-wanted[here], kind="stable")[: MOST_SHOWN_ENTRIES - n_shown]]
             return np.concatenate([*shown, np.sort(largest)])
         shown.append(here)
         n_shown += len(here)
@@ -170,8 +170,12 @@ def _shown(tree: SimulatedTree, jobs: RanJobs) -> I8:
 
 def _step_h(hours: float, n_entries: int) -> float:
     """The shortest step between samples that their numbers allow."""
-    fitting = (step for step in _STEPS_H if hours / step <= MOST_SAMPLES and hours / step * n_entries <= _MOST_CELLS)
-    return next(fitting, max(_STEPS_H[-1], hours / MOST_SAMPLES))
+    fitting = (
+        step
+        for step in _STEPS_H
+        if hours / step <= MOST_SAMPLED_INSTANTS and hours / step * n_entries <= _MOST_OUTCOME_VALUES
+    )
+    return next(fitting, max(_STEPS_H[-1], hours / MOST_SAMPLED_INSTANTS))
 
 
 def _between(jobs: RanJobs, weight: F8, at_s: F8, n_entries: int) -> F8:

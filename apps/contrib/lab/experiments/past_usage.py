@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from apps.contrib.lab.experiments.inputs import PastUsage
 from apps.engine import decay
-from apps.priorities.metering import JobClassRow, site_names, weighted_amounts, weighted_resources, window_of
+from apps.priorities.metering import window_of
+from apps.priorities.usage_factors import JobClassRow, site_names, weighted_amounts, weighted_resources
 from apps.usage.arrays import load_usage
 from apps.usage.models import JobClass, Source
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
-MOST_DAYS = 730
+MOST_PAST_DAYS = 730
 LEAST_WEIGHT = 1e-4  # usage that counts less is left out
 _SPAN_DAYS = 7  # of hours that one query reads
 _BY_HOUR_DAYS = 7  # before that, usage counts by day, in its middle
@@ -58,8 +59,8 @@ def reach_days(windows: Sequence[Mapping[str, Any]]) -> int:
 
 def _reach_days(window: decay.Window) -> int:
     if window.reach_s is not None:
-        return min(MOST_DAYS, int(np.ceil(window.reach_s / 86_400.0)) + 1)
-    days = np.arange(1, MOST_DAYS + 1)
+        return min(MOST_PAST_DAYS, int(np.ceil(window.reach_s / 86_400.0)) + 1)
+    days = np.arange(1, MOST_PAST_DAYS + 1)
     has_weight = decay.weights(86_400.0 * days, window) >= LEAST_WEIGHT
     return int(days[has_weight].max(initial=1))
 

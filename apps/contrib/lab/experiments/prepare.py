@@ -23,7 +23,7 @@ from apps.contrib.lab.experiments.replay_records import (
     replayed_jobs,
 )
 from apps.contrib.lab.experiments.spec import (
-    MOST_HOURS,
+    MOST_WORKLOAD_HOURS,
     ExperimentSpec,
     ReplayWorkload,
     Site,
@@ -48,11 +48,12 @@ from apps.core.blobs import CorruptBlob
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.core.postgresql import consistent_read
 from apps.policies.models import Policy
-from apps.series.daily_series import Day, days_of, site_zone
+from apps.series.days import Day, days_of, site_zone
 
 MOST_USERS = 2_000  # leaves with jobs, of a workload that has all users
 Done = Callable[[], object]
 Trees = Sequence[VariantTree | None]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def _prepare_trace(
     entry_of_who = [None if tree is None else _mapped(log, workload.map, tree) for tree in trees]
     mapped = _mapped(log, workload.map, base)[log.who] >= 0
     widest = max(site.cpus for site in workload.sites)
-    hours = workload.hours or float(min(MOST_HOURS, np.floor(log.at_s[-1] / 3600.0) + 1.0))
+    hours = workload.hours or float(min(MOST_WORKLOAD_HOURS, np.floor(log.at_s[-1] / 3600.0) + 1.0))
     kept = log.at_s < hours * 3600.0
     left_out = {}
     for reason, applies in (("unmapped", ~mapped), ("too_wide", log.cpus > widest)):
@@ -269,9 +270,6 @@ def _prepare_replay(
         cpus_by_day=replayed.cpus_by_day,
     )
     return Prepared(inputs, replayed.left_out, problems or {})
-
-
-Value = TypeVar("Value")
 
 
 class _Once(Generic[Value]):

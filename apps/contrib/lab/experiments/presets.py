@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.contrib.lab.comparison.replay import MOST_DAYS
+from apps.contrib.lab.comparison.replay import MOST_REPLAY_DAYS
 from apps.contrib.lab.experiments.permissions import policy_to_manage
 from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY
 from apps.contrib.lab.experiments.variant_trees import entry_named, no_entry
@@ -55,8 +55,8 @@ def half_life(settings: PolicySettings) -> Preset:
     return Preset(
         "half_life",
         _("Half-life 7 or 14 days?"),
-        _("Replays the jobs of the last %(days)s days with each half-life of past usage.") % {"days": MOST_DAYS},
-        _spec(MOST_DAYS, variants),
+        _("Replays the jobs of the last %(days)s days with each half-life of past usage.") % {"days": MOST_REPLAY_DAYS},
+        _spec(MOST_REPLAY_DAYS, variants),
     )
 
 
@@ -87,8 +87,8 @@ def best_operator(settings: PolicySettings) -> Preset:
         "operator",
         _("Which operator would have served best?"),
         _("Replays the jobs of the last %(days)s days with each operator. A better one is nearer to fair use.")
-        % {"days": MOST_DAYS},
-        _spec(MOST_DAYS, variants),
+        % {"days": MOST_REPLAY_DAYS},
+        _spec(MOST_REPLAY_DAYS, variants),
     )
 
 

@@ -45,7 +45,7 @@ class LeftOut:
     reason: Annotated[str, "Stable"]
     text: Annotated[str, "The reason as a sentence"]
     n_jobs: int
-    core_hours: float
+    core_h: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Headline:
     wait_mean_s: float | None
     wait_median_s: float | None
     wait_p90_s: float | None
-    core_hours: Annotated[float, "Delivered"]
+    core_h: Annotated[float, "Delivered"]
     rms_points: Annotated[float | None, "Distance of the top groups from their targets, root mean square over time"]
     settled_h: Annotated[
         float | None,
@@ -198,8 +198,8 @@ class EntryNumbers:
     wait_median_was_s: float | None
     wait_p90_s: float | None
     wait_p90_was_s: float | None
-    core_hours: float
-    core_hours_was: float
+    core_h: float
+    core_h_was: float
     fair_points: Annotated[float | None, "Of a group: distance of its children from fair use"]
     rms_points: Annotated[float | None, "Of a group: distance of its children from their bare targets, over time"]
     rms_was_points: float | None
@@ -220,8 +220,8 @@ class Curve:
     target: float | None
     share: tuple[float | None, ...]
     share_was: tuple[float | None, ...]
-    core_hours: Annotated[tuple[float, ...], "By day"]
-    core_hours_was: tuple[float, ...]
+    core_h: Annotated[tuple[float, ...], "By day"]
+    core_h_was: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

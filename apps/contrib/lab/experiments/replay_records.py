@@ -9,7 +9,7 @@ their usage is not replayed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,9 +21,10 @@ from apps.contrib.lab.comparison.replay import DAY_S
 from apps.contrib.lab.experiments.inputs import NO_SUBMIT_TIME, WAS_RUNNING, WAS_WAITING, GivenJobs
 from apps.contrib.lab.experiments.replayed_jobs import delivered_by_day, narrowed_to, with_usual_lengths
 from apps.contrib.lab.experiments.spec import Site
-from apps.priorities.metering import JobClassRow, site_names, weighted_amounts
-from apps.usage.arrays import OpenRecords
-from apps.usage.held_hours import OF_CURRENT
+from apps.priorities.usage_factors import JobClassRow, site_names, weighted_amounts
+from apps.usage.arrays import KINDS, OpenRecords, kind_columns
+from apps.usage.columns import RATE_ARRAYS
+from apps.usage.held_hours import OF_CURRENT, STARTED_HELD
 from apps.usage.models import JobClass, Overlap, SiteDay, Source
 from apps.usage.open_jobs import KNOWN_UNTIL, known_until_epoch
 from apps.usage.parsers.base import FINISHED, NO_TIME, PENDING, RUNNING, WITHDRAWN
@@ -35,34 +36,33 @@ Mask = npt.NDArray[np.bool_]
 _SPAN = timedelta(days=7)  # of submissions that one query reads
 _LOAD = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg(state), array_agg(submit_at),
-    array_agg(COALESCE(start_at, '-infinity')), array_agg(COALESCE(end_at, '-infinity')), array_agg(cpus),
-    array_agg(gpus), array_agg(mem_mb), array_agg(nodes), array_agg(billing),
+    array_agg(COALESCE(start_at, '-infinity')), array_agg(COALESCE(end_at, '-infinity')), {rates},
     array_agg(COALESCE(requested_s, 'NaN')), array_agg(is_charge::int), array_agg(COALESCE(named.code, 0)),
-    array_agg({held})
+    array_agg({held}), {kinds}
 FROM usage_record LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site
 WHERE source_id = ANY(%s::int8[]) AND {when}{of_current}{sampled}
 """
 _KNOWN_UNTIL = KNOWN_UNTIL.replace("record.", "usage_record.")
 # As `replayed_jobs` chooses: each reason to leave a job out, but for the mapping.
 _COUNT = """
-SELECT account_id, source_id, COALESCE(NULLIF(usage_record.site, ''), source.slug), count(*)
-FROM usage_record JOIN usage_source AS source ON source.id = source_id
-WHERE source_id = ANY(%s::int8[]) AND ({carried} OR {in_span}){of_current}
-    AND NOT is_charge AND cpus > 0 AND NOT {held}::bool AND CASE usage_record.state
-        WHEN {finished} THEN end_at > start_at
-        WHEN {running} THEN requested_s > 0 OR LEAST(%s, {known_until}) > start_at
-        WHEN {pending} THEN requested_s > 0
-        ELSE false END
-GROUP BY 1, 2, 3
+WITH counted AS (
+    SELECT account_id, source_id, COALESCE(NULLIF(usage_record.site, ''), source.slug) AS site, count(*) AS n
+    FROM usage_record JOIN usage_source AS source ON source.id = source_id
+    WHERE source_id = ANY(%s::int8[]) AND ({carried} OR {in_span}){of_current}
+        AND NOT is_charge AND COALESCE(cpus, 1) > 0 AND NOT {held}::bool AND CASE usage_record.state
+            WHEN {finished} THEN end_at > start_at
+            WHEN {running} THEN requested_s > 0 OR LEAST(%s, {known_until}) > start_at
+            WHEN {pending} THEN requested_s > 0
+            ELSE false END
+    GROUP BY 1, 2, 3
+), numbered AS (SELECT site, row_number() OVER () AS number FROM (SELECT DISTINCT site FROM counted) AS named)
+SELECT array_agg(account_id), array_agg(source_id), array_agg(number), array_agg(n)
+FROM counted JOIN numbered USING (site)
 """
 _WAITED = """
 SELECT wanted FROM unnest(%s::int8[]) AS wanted WHERE EXISTS (SELECT FROM usage_record WHERE source_id = wanted
     AND ({carried} OR {in_span}) AND (submit_at < start_at OR state = {pending}))
 """
-_IS_HELD = """(EXISTS (
-    SELECT FROM usage_overlap AS held WHERE held.held_id = source_id AND held.site = usage_record.site
-    AND held.state IN ('held', 'dropped') AND start_at >= held.from_at AND start_at < held.to_at
-    AND kept_id NOT IN (SELECT id FROM usage_source WHERE archived_at IS NOT NULL)))::int"""
 _IN_SPAN = "submit_at >= %s AND submit_at < %s"
 _CARRIED = "submit_at < %s AND (end_at > %s OR state <> {finished} AND state IN ({pending}, {running}))"
 
@@ -90,6 +90,7 @@ class RecordedJobs:
     sites: tuple[str, ...]
     site_code: I8  # of `site_names`, 1 for the first; 0: without a name
     site_names: tuple[str, ...]
+    kinds: Mapping[str, F8] = field(default_factory=dict)  # rates by name; one that isn't there is 0
 
     def __len__(self) -> int:
         return len(self.account_id)
@@ -109,6 +110,7 @@ class RecordedJobs:
             self.billing,
             self.requested_s,
             *_coded(self, metric),
+            kinds=self.kinds,
         )
         classes = {row[0]: JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")}
         return np.asarray(weighted_amounts(rows, metric=metric, classes=classes), dtype=np.float64)
@@ -131,11 +133,14 @@ def own_sources() -> list[Source]:
 
 @dataclass(frozen=True, eq=False)
 class ReplayableCounts:
-    """How many records are replayed if their accounts are mapped, by account, source and site: (m,) each."""
+    """How many records are replayed if their accounts are mapped, by account, source and site: (m,) each.
+
+    site: a number for each, which says only which of these rows are of the same one.
+    """
 
     account_id: I8
     source_id: I8
-    site: npt.NDArray[np.object_]
+    site: I8
     n: I8
 
 
@@ -153,13 +158,8 @@ def count_replayable(from_at: datetime, to_at: datetime) -> ReplayableCounts:
         running=RUNNING,
         pending=PENDING,
     )
-    with connection.cursor() as cursor:
-        cursor.execute(query, [[source.pk for source in sources], from_at, from_at, from_at, to_at, to_at])
-        rows = cursor.fetchall()
-    account, source, site, n = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return ReplayableCounts(
-        np.array(account, np.int64), np.array(source, np.int64), np.array(site, np.object_), np.array(n, np.int64)
-    )
+    columns = fetch_columns(query, [[source.pk for source in sources], from_at, from_at, from_at, to_at, to_at])
+    return ReplayableCounts(*(columns or [np.zeros(0, np.int64)] * 4))
 
 
 def count_by_account(from_at: datetime, to_at: datetime) -> tuple[I8, I8]:
@@ -180,7 +180,11 @@ def sources_with_submit_times(from_at: datetime, to_at: datetime) -> I8:
 
 def _held_by(sources: Sequence[Source]) -> str:
     """The SQL for whether hours of a record are held: nearly never there is any."""
-    return _IS_HELD if Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists() else "0"
+    return (
+        f"({STARTED_HELD})::int"
+        if Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
+        else "0"
+    )
 
 
 def load_recorded_jobs(
@@ -199,7 +203,9 @@ def load_recorded_jobs(
     sampled = f" AND usage_record.id %% {one_in:d} = 0" if one_in > 1 else ""
     pieces = []
     for when, parameters in _spans(from_at, to_at):
-        query = _LOAD.format(when=when, of_current=OF_CURRENT, sampled=sampled, held=held)
+        query = _LOAD.format(
+            when=when, of_current=OF_CURRENT, sampled=sampled, held=held, rates=RATE_ARRAYS, kinds=KINDS
+        )
         columns = fetch_columns(query, [names, [source.pk for source in sources], *parameters])
         if columns:
             pieces.append(columns)
@@ -209,13 +215,16 @@ def load_recorded_jobs(
 
 
 def _concatenated(pieces: list[list[Any]]) -> list[Any]:
-    """Column by column; what is joined is freed at once, because a year of jobs is large."""
-    columns = []
+    """Column by column; what is joined is freed at once, because a year of jobs is large. The last are lists of texts,
+    or None.
+    """
+    columns: list[Any] = []
+    texts = [text for piece in pieces for text in piece.pop() or ()]
     for at in range(len(pieces[0])):
         columns.append(np.concatenate([piece[at] for piece in pieces]))
         for piece in pieces:
             piece[at] = None
-    return columns
+    return [*columns, texts]
 
 
 def _spans(from_at: datetime, to_at: datetime) -> Iterator[tuple[str, list[datetime]]]:
@@ -229,12 +238,13 @@ def _spans(from_at: datetime, to_at: datetime) -> Iterator[tuple[str, list[datet
 
 
 def _no_columns() -> list[Any]:
-    return [np.zeros(0, np.float64 if at in (7, 8, 9, 10, 11, 12) else np.int64) for at in range(16)]
+    return [*(np.zeros(0, np.float64 if at in (7, 8, 9, 10, 11, 12) else np.int64) for at in range(17)), None]
 
 
 def _recorded(columns: Sequence[Any], sources: Sequence[Source], names: Sequence[str]) -> RecordedJobs:
     account, source, job_class, state, submit_us, start_us, end_us, cpus, gpus, mem_mb, nodes, billing, *rest = columns
-    requested_s, is_charge, code, is_held = rest
+    requested_s, is_charge, code, is_held, has_kinds, texts = rest
+    run_us = np.where((start_us != NO_TIME) & (end_us != NO_TIME), end_us - start_us, 0)
     place_of = {row.pk: place for place, row in enumerate(sources)}
     places = np.array([place_of[pk] for pk in source.tolist()], dtype=np.int64) if len(source) else source
     keys, key = np.unique(np.where(code > 0, code, -1 - places), return_inverse=True)
@@ -261,6 +271,7 @@ def _recorded(columns: Sequence[Any], sources: Sequence[Source], names: Sequence
         sites,
         code,
         tuple(names),
+        kind_columns(has_kinds, texts, run_us),
     )
 
 

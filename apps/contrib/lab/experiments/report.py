@@ -12,7 +12,7 @@ from apps.contrib.lab.experiments.headline import headline_json, headline_of, kn
 from apps.contrib.lab.experiments.outcome import F8, I8, Outcome
 from apps.contrib.lab.experiments.records import Curve, EntryNumbers, VariantReport
 
-MOST_MOVED = 20  # leaves of each list
+MOST_REPORTED_MOVES = 20  # leaves of each list
 LEAST_CHANGE_S = 1.0  # of a mean wait: a smaller one is no gain and no loss
 
 
@@ -36,11 +36,11 @@ def report_of(
         headline_was=None if base is None else headline_of(headline_json(base)),
         entries=tuple(numbers.of(i) for i in shown),
         n_entries=int((~outcome.is_rest).sum()) - 1,
-        gains=tuple(numbers.of(i) for i in gains[:MOST_MOVED].tolist()),
-        losses=tuple(numbers.of(i) for i in losses[:MOST_MOVED].tolist()),
+        gains=tuple(numbers.of(i) for i in gains[:MOST_REPORTED_MOVES].tolist()),
+        losses=tuple(numbers.of(i) for i in losses[:MOST_REPORTED_MOVES].tolist()),
         n_gain=len(gains),
         n_lose=len(losses),
-        idle=tuple(outcome.path(i) for i in idle[:MOST_MOVED].tolist()),
+        idle=tuple(outcome.path(i) for i in idle[:MOST_REPORTED_MOVES].tolist()),
         n_idle=len(idle),
         at_h=tuple(outcome.at_h.tolist()),
         curves=tuple(_curve(outcome, base, column, int(place_was[i])) for column, i in enumerate(shown)),
@@ -110,8 +110,8 @@ class _Numbers:
             wait_median_was_s=before("wait_median_s"),
             wait_p90_s=known(outcome.wait_p90_s[i]),
             wait_p90_was_s=before("wait_p90_s"),
-            core_hours=float(outcome.core_h[i]),
-            core_hours_was=before("core_h") or 0.0,
+            core_h=float(outcome.core_h[i]),
+            core_h_was=before("core_h") or 0.0,
             fair_points=known(outcome.fair[i]),
             rms_points=known(outcome.rms[i]),
             rms_was_points=before("rms"),
@@ -138,8 +138,8 @@ def _curve(outcome: Outcome, base: Outcome | None, column: int, was: int) -> Cur
         target=known(outcome.target[i]),
         share=_values(outcome.share[:, column]),
         share_was=share_was,
-        core_hours=tuple(outcome.day_core_h[:, column].tolist()),
-        core_hours_was=core_was,
+        core_h=tuple(outcome.day_core_h[:, column].tolist()),
+        core_h_was=core_was,
     )
 
 

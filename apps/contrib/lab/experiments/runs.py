@@ -33,7 +33,7 @@ from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
 
 PREPARE, VARIANT = "lab_inputs", "lab_variant"
-MOST_AT_ONCE = 2  # variants of one owner, so that experiments of others aren't kept waiting
+MOST_VARIANTS_AT_ONCE = 2  # variants of one owner, so that experiments of others aren't kept waiting
 _ATTEMPTS = 3
 _PARTS = 1_000  # of progress
 _REPORT_S = 0.5  # between reports, each of which also notices a cancellation
@@ -152,7 +152,7 @@ def run_variant(run: Run, lease: Lease) -> dict[str, Any]:
         outcome = simulate_variant(inputs, index, lambda part: watch(part / 2 if is_compared else part))
         compared = compare_variant(inputs, index, lambda part: watch(0.5 + part / 2)) if is_replay else None
     except EngineError as error:
-        raise Invalid(_described(error), code=error.code) from None
+        raise Invalid(f"{error.place or 'policy'}: {error.message}.", code=error.code) from None
     data, digest = outcome.pack()
     summary: dict[str, Any] = {"headline": headline_json(outcome)}
     if compared is not None:
@@ -175,10 +175,6 @@ def _experiment_of(run: Run) -> Experiment:
     if experiment is None:
         raise NotFound(_("The experiment was removed."))
     return experiment
-
-
-def _described(error: EngineError) -> str:
-    return f"{error.place or 'policy'}: {error.message}."
 
 
 def _between_steps(lease: Lease) -> Callable[[], None]:

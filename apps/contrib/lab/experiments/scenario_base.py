@@ -22,7 +22,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.working_tree import columns_of
-from apps.series.inputs import PolicyState
+from apps.series.revision_context import PolicyState
 
 Json = dict[str, Any]
 SAM = "sam"  # the dispatch of a scenario whose queues have a front and a back instead of priorities

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.asked import ask, clean_name
 from apps.contrib.lab.experiments.changed import changes_of, title_of
+from apps.contrib.lab.experiments.group_waits import GroupWait, group_waits
 from apps.contrib.lab.experiments.headline import headline_of
 from apps.contrib.lab.experiments.left_out import left_out_of
 from apps.contrib.lab.experiments.model_error import base_explains_waits, model_error_of
@@ -38,7 +39,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.runs.models import Run
 from apps.runs.waiting import waiting_of
 
-MOST_LISTED = 200
+MOST_LISTED_EXPERIMENTS = 200
 _KINDS: dict[str, Kind] = {"synthetic": "synthetic", "trace": "trace", "replay": "replay"}
 _RUN_STATES: dict[str, VariantState] = {
     Run.State.QUEUED: "queued",
@@ -65,7 +66,7 @@ def list_experiments(*, policy_slug: str, at: datetime, actor: Actor) -> list[Ex
     """The newest 200 of a policy, newest first."""
     policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
     rows = Experiment.objects.filter(policy=policy).select_related("policy", "preparing").order_by("-pk")
-    experiments = list(rows[:MOST_LISTED])
+    experiments = list(rows[:MOST_LISTED_EXPERIMENTS])
     variants: dict[int, list[VariantResult]] = {experiment.pk: [] for experiment in experiments}
     for variant in _variants_of([experiment.pk for experiment in experiments]):
         variants[variant.experiment_id].append(variant)
@@ -106,6 +107,20 @@ def get_history_report(*, policy_slug: str, experiment_id: int, at: datetime, ac
     happened = _unpacked(bytes(inputs.history), inputs.history_digest)
     title = title_of(experiment.policy, experiment.revision_number, read_spec(experiment.spec), 0)
     return report_of(experiment.pk, 0, title, outcome, happened, first_day=_day_of(inputs))
+
+
+def list_group_waits(
+    *, policy_slug: str, experiment_id: int, index: int, at: datetime, actor: Actor
+) -> list[GroupWait]:
+    """Waits of the top groups in a variant of a replay, beside the error of the replay.
+
+    Raises Conflict (`not_done`) until both have run, and NotFound for an experiment without a history or variant.
+    """
+    history = get_history_report(policy_slug=policy_slug, experiment_id=experiment_id, at=at, actor=actor)
+    variant = get_variant_report(policy_slug=policy_slug, experiment_id=experiment_id, index=index, at=at, actor=actor)
+    policy = policy_to_read(slug=policy_slug, at=at, actor=actor)
+    spec = read_spec(experiment_of(policy, experiment_id).spec)
+    return group_waits(history, variant, is_published=spec.base.changes_nothing)
 
 
 def list_evidence(*, change_set: ChangeSet, at: datetime, actor: Actor) -> list[ReplayEvidence]:
@@ -222,7 +237,7 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
     preparing = experiment.preparing
     failed = preparing is not None and preparing.state == Run.State.FAILED
     history = headline_of(summary.get("history"))
-    compared = _compared(variants)
+    compared = {each.index: each.summary["compared"] for each in variants if each.summary.get("compared")}
     sample = sample_of(compared)
     is_explained = (
         base_explains_waits(history, rows[0].headline if rows else None) if sample is None else sample.meets_history
@@ -247,11 +262,6 @@ def _detail(experiment: Experiment, *, at: datetime, actor: Actor) -> Experiment
         closest=_closest(rows, verdicts) if is_explained else None,
         may_manage=may_manage(experiment.policy, at=at, actor=actor),
     )
-
-
-def _compared(variants: Sequence[VariantResult]) -> dict[int, Mapping[str, Any]]:
-    """By index, of those that have ended."""
-    return {each.index: each.summary["compared"] for each in variants if each.summary.get("compared")}
 
 
 def _closest(rows: Sequence[VariantRow], verdicts: Sequence[Verdict]) -> int | None:

@@ -23,7 +23,7 @@ from apps.policies.selectors import get_change_set
 from apps.runs.models import Run
 from apps.runs.services import cancel_run
 
-MOST_OPEN = 10  # experiments of one policy that wait or run
+MOST_OPEN_EXPERIMENTS = 10  # experiments of one policy that wait or run
 
 
 @transaction.atomic
@@ -33,7 +33,7 @@ def create_experiment(*, policy_slug: str, name: str, spec: object, at: datetime
     Raises:
         NotFound, Archived, NotAllowed: as `policy_to_manage`.
         Invalid: a wrong field, or larger than the limits of `experiments.estimate`.
-        Conflict: a draft that is published or withdrawn, a log that isn't read yet, or MOST_OPEN experiments are open.
+        Conflict: a draft that is published or withdrawn, a log that isn't read yet, or MOST_OPEN_EXPERIMENTS are open.
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
     asked = ask(policy, spec, at=at)
@@ -66,9 +66,9 @@ def _refuse_many(policy: Policy) -> None:
     running = set(
         VariantResult.objects.filter(experiment__policy=policy, run__in=waits).values_list("experiment", flat=True)
     )
-    if len(preparing | running) >= MOST_OPEN:
+    if len(preparing | running) >= MOST_OPEN_EXPERIMENTS:
         message = _("%(n)s experiments of this policy wait or run: cancel one, or wait until one has ended.")
-        raise Conflict(message % {"n": MOST_OPEN}, code="too_many_experiments")
+        raise Conflict(message % {"n": MOST_OPEN_EXPERIMENTS}, code="too_many_experiments")
 
 
 @transaction.atomic

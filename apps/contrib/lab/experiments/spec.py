@@ -16,7 +16,7 @@ names a shipped scenario whose tree and settings are the base, in place of the p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from math import inf
 from typing import Any
@@ -25,19 +25,20 @@ from django.utils.translation import gettext as _
 
 from apps.contrib.lab.scenario_files import is_shipped
 from apps.core.errors import FieldProblem, Invalid
+from apps.policies.tree.names import LONGEST_TYPED_PATH
 
 SYNTHETIC, TRACE, REPLAY = "synthetic", "trace", "replay"
 KINDS = (SYNTHETIC, TRACE, REPLAY)
 MOST_VARIANTS = 4  # besides the base
-MOST_SITES = 1_000
-MOST_STREAMS = 2_000
-MOST_RULES = 1_000
+MOST_WORKLOAD_SITES = 1_000
+MOST_WORKLOAD_STREAMS = 2_000
+MOST_MAP_RULES = 1_000
 MOST_ENTRY_CHANGES = 100
-MOST_DAYS = 365
-MOST_HOURS = 366 * 24
+MOST_WORKLOAD_DAYS = 365
+MOST_WORKLOAD_HOURS = 366 * 24
 SCOPES = ("policy", "local", "global")
-LONGEST_NAME = 200
-_MOST_TIMES = 100.0
+LONGEST_EXPERIMENT_NAME = 200
+_MOST_JOBS_TIMES = 100.0
 _MOST_CPUS = 10_000_000
 Json = dict[str, Any]
 
@@ -177,6 +178,11 @@ class Changes:
     jobs_times: float | None = None
     backfill: bool | None = None
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether only its name differs from none."""
+        return replace(self, name="") == Changes()
+
     def over(self, base: Changes) -> Changes:
         """These changes, and of the base those that they leave as they are. Settings are merged part by part."""
         merged = {
@@ -274,7 +280,7 @@ class _Reader:
         self.problems.append(FieldProblem(where or "experiment", message))
 
     def scenario(self, values: Mapping[str, Any]) -> str:
-        name = self.text(values, "scenario", "", most=LONGEST_NAME)
+        name = self.text(values, "scenario", "", most=LONGEST_EXPERIMENT_NAME)
         if name and not is_shipped(name):
             self.problem("scenario", _("names no shipped scenario"))
             return ""
@@ -372,21 +378,21 @@ class _Reader:
         values = self.table(value, "workload", ("kind", "hours", "sites", "streams", "all_users"))
         sites = self._sites(values)
         names = [site.name for site in sites]
-        rows = self.rows(values.get("streams", []), "workload.streams", MOST_STREAMS)
+        rows = self.rows(values.get("streams", []), "workload.streams", MOST_WORKLOAD_STREAMS)
         all_users = None
         if (values.get("all_users") is None) == (not rows):
             self.problem("workload.streams", _("needs streams, or all_users: one of the two"))
         elif values.get("all_users") is not None:
             all_users = self._all_users(values["all_users"])
         return SyntheticWorkload(
-            hours=float(self.number(values, "hours", "workload", default=None, least=1, most=MOST_HOURS)),
+            hours=float(self.number(values, "hours", "workload", default=None, least=1, most=MOST_WORKLOAD_HOURS)),
             sites=sites,
             streams=tuple(self._stream(each, f"workload.streams[{i}]", names) for i, each in enumerate(rows)),
             all_users=all_users,
         )
 
     def _sites(self, values: Mapping[str, Any]) -> tuple[Site, ...]:
-        rows = self.rows(values.get("sites", []), "workload.sites", MOST_SITES)
+        rows = self.rows(values.get("sites", []), "workload.sites", MOST_WORKLOAD_SITES)
         if not rows:
             self.problem("workload.sites", _("must list at least one site"))
         sites: dict[str, Site] = {}
@@ -415,16 +421,16 @@ class _Reader:
         rates = [name for name in ("every_s", "poisson_s", "load") if values.get(name) is not None]
         if len(rates) != 1:
             self.problem(where, _("needs one of every_s, poisson_s and load"))
-        chosen = self.rows(values.get("sites", []), f"{where}.sites", MOST_SITES)
+        chosen = self.rows(values.get("sites", []), f"{where}.sites", MOST_WORKLOAD_SITES)
         for name in chosen:
             if name not in sites:
                 self.problem(f"{where}.sites", _("names “%(site)s”, which is no site here") % {"site": str(name)[:60]})
-        from_h = float(self.number(values, "from_h", where, default=0.0, least=0, most=MOST_HOURS))
-        until_h = self.optional(values, "until_h", where, least=0, most=MOST_HOURS)
+        from_h = float(self.number(values, "from_h", where, default=0.0, least=0, most=MOST_WORKLOAD_HOURS))
+        until_h = self.optional(values, "until_h", where, least=0, most=MOST_WORKLOAD_HOURS)
         if until_h is not None and until_h < from_h:
             self.problem(f"{where}.until_h", _("must not be before from_h"))
         return Stream(
-            entry=self.text(values, "entry", where, most=8_400, is_required=True),
+            entry=self.text(values, "entry", where, most=LONGEST_TYPED_PATH, is_required=True),
             every_s=self.optional(values, "every_s", where, least=0.001, most=1e9),
             poisson_s=self.optional(values, "poisson_s", where, least=0.001, most=1e9),
             load=self.optional(values, "load", where, least=0, most=100),
@@ -439,14 +445,14 @@ class _Reader:
 
     def _trace(self, value: object) -> TraceWorkload:
         values = self.table(value, "workload", ("kind", "trace", "sites", "map", "hours"))
-        rows = self.rows(values.get("map", []), "workload.map", MOST_RULES)
+        rows = self.rows(values.get("map", []), "workload.map", MOST_MAP_RULES)
         if not rows:
             self.problem("workload.map", _('must list at least one rule, such as {"entry": "/{group}/{user}"}'))
         rules = []
         for i, each in enumerate(rows):
             where = f"workload.map[{i}]"
             row = self.table(each, where, ("entry", "user", "group"))
-            entry = self.text(row, "entry", where, most=8_400, is_required=True)
+            entry = self.text(row, "entry", where, most=LONGEST_TYPED_PATH, is_required=True)
             if entry and not entry.startswith("/"):
                 self.problem(f"{where}.entry", _("must be a path, such as /physics/{user}"))
             rules.append(TraceRule(entry, *(self._number_of_log(row, name, where) for name in ("user", "group"))))
@@ -454,7 +460,7 @@ class _Reader:
             trace=int(self.number(values, "trace", "workload", default=None, least=1, most=2**63 - 1, is_whole=True)),
             sites=self._sites(values),
             map=tuple(rules),
-            hours=self.optional(values, "hours", "workload", least=1, most=MOST_HOURS),
+            hours=self.optional(values, "hours", "workload", least=1, most=MOST_WORKLOAD_HOURS),
         )
 
     def _number_of_log(self, row: Mapping[str, Any], name: str, where: str) -> str | None:
@@ -480,9 +486,11 @@ class _Reader:
             name: int(
                 self.number(capacity, name, "workload.cpus", default=None, least=1, most=_MOST_CPUS, is_whole=True)
             )
-            for name in list(capacity)[:MOST_SITES]
+            for name in list(capacity)[:MOST_WORKLOAD_SITES]
         }
-        days = int(self.number(values, "days", "workload", default=None, least=1, most=MOST_DAYS, is_whole=True))
+        days = int(
+            self.number(values, "days", "workload", default=None, least=1, most=MOST_WORKLOAD_DAYS, is_whole=True)
+        )
         return ReplayWorkload(days, until_on, cpus)
 
     def changes(self, value: object, where: str, *, is_base: bool = False) -> Changes:
@@ -502,7 +510,7 @@ class _Reader:
         if draft is not None:
             draft = int(self.number(values, "change_set", where, default=None, least=1, most=2**63 - 1, is_whole=True))
         return Changes(
-            name=self.text(values, "name", where, most=LONGEST_NAME),
+            name=self.text(values, "name", where, most=LONGEST_EXPERIMENT_NAME),
             settings={part: dict(each) for part, each in settings.items() if isinstance(each, Mapping)},
             change_set=draft,
             entries=tuple(self._entry_change(each, f"{where}.entries[{i}]") for i, each in enumerate(rows)),
@@ -511,7 +519,7 @@ class _Reader:
             scope=scope if scope in SCOPES else None,
             noise=None if values.get("noise") is None else self._noise(values["noise"], _join(where, "noise")),
             imbalance=self.optional(values, "imbalance", where, least=0, most=1),
-            jobs_times=self.optional(values, "jobs_times", where, least=0.01, most=_MOST_TIMES),
+            jobs_times=self.optional(values, "jobs_times", where, least=0.01, most=_MOST_JOBS_TIMES),
             backfill=backfill if isinstance(backfill, bool) else None,
         )
 
@@ -529,10 +537,10 @@ class _Reader:
     def _entry_change(self, value: object, where: str) -> EntryChange:
         values = self.table(value, where, ("entry", "shares_times", "jobs_times"))
         times = [
-            float(self.number(values, name, where, default=1.0, least=0.0, most=_MOST_TIMES))
+            float(self.number(values, name, where, default=1.0, least=0.0, most=_MOST_JOBS_TIMES))
             for name in ("shares_times", "jobs_times")
         ]
-        return EntryChange(self.text(values, "entry", where, most=8_400, is_required=True), *times)
+        return EntryChange(self.text(values, "entry", where, most=LONGEST_TYPED_PATH, is_required=True), *times)
 
 
 def _join(where: str, name: str) -> str:

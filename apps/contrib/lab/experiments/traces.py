@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import record
-from apps.contrib.lab.experiments.estimate import MOST_JOBS
+from apps.contrib.lab.experiments.estimate import MOST_VARIANT_JOBS
 from apps.contrib.lab.experiments.left_out import left_out_of
 from apps.contrib.lab.experiments.permissions import policy_to_manage, policy_to_read
 from apps.contrib.lab.experiments.records import TraceRow, TraceState
@@ -39,10 +39,10 @@ from apps.runs.waiting import waiting_of
 KIND = "lab_log"
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
-MOST_BYTES = 32 * 1024**2  # as it is sent
+MOST_TRACE_BYTES = 32 * 1024**2  # as it is sent
 MOST_UNPACKED_BYTES = 256 * 1024**2
 MOST_TRACES = 20  # of one policy
-LONGEST_NAME = 255
+LONGEST_TRACE_NAME = 255
 _FIELDS = (SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, USER, GROUP)
 _WHOLE = (2, 3, 5, 6)  # columns of processors, users and groups
 _LARGEST = 2.0**53
@@ -92,7 +92,7 @@ def read_log(
     digest: of `count_log`, if it is known. done: is called after each part of a few milliseconds.
 
     Raises:
-        TooLarge: more than MOST_BYTES, MOST_UNPACKED_BYTES or MOST_JOBS; found before anything is read.
+        TooLarge: more than MOST_TRACE_BYTES, MOST_UNPACKED_BYTES or MOST_VARIANT_JOBS; found before anything is read.
         Invalid: not in this format, naming the first wrong line, or `no_submit_times`.
         Conflict: `damaged`, it has another digest.
     """
@@ -154,21 +154,21 @@ class _JobCount:
         self._last = b"\n"
 
     def add(self, piece: bytes) -> None:
-        """Raises TooLarge beyond MOST_JOBS."""
+        """Raises TooLarge beyond MOST_VARIANT_JOBS."""
         joined = self._last + piece
         self.n += joined.count(b"\n", 0, -1) - sum(joined.count(other) for other in (b"\n;", b"\n\n", b"\n\r"))
         self._last = joined[-1:]
-        if self.n > MOST_JOBS:
-            raise TooLarge(_("The log has more than %(n)s jobs: cut it.") % {"n": f"{MOST_JOBS:,}"})
+        if self.n > MOST_VARIANT_JOBS:
+            raise TooLarge(_("The log has more than %(n)s jobs: cut it.") % {"n": f"{MOST_VARIANT_JOBS:,}"})
 
 
 def _counted(data: bytes) -> Iterator[bytes]:
-    """The text of a log of 1 to MOST_JOBS jobs, piece by piece.
+    """The text of a log of 1 to MOST_VARIANT_JOBS jobs, piece by piece.
 
     Raises Invalid for a damaged or cut file, TooLarge for one that would not end.
     """
-    if len(data) > MOST_BYTES:
-        raise TooLarge(_("The log has more than %(n)s MB: pack it by gzip.") % {"n": MOST_BYTES // 1024**2})
+    if len(data) > MOST_TRACE_BYTES:
+        raise TooLarge(_("The log has more than %(n)s MB: pack it by gzip.") % {"n": MOST_TRACE_BYTES // 1024**2})
     jobs = _JobCount()
     for piece in [data] if packing_of(data[:4]) != "gzip" else _unpacked(data):
         if piece:
@@ -264,7 +264,7 @@ def upload_trace(*, policy_slug: str, name: str, data: bytes, at: datetime, acto
     """
     policy = policy_to_manage(slug=policy_slug, at=at, actor=actor)
     try:
-        cleaned = clean_text(name, LONGEST_NAME)
+        cleaned = clean_text(name, LONGEST_TRACE_NAME)
     except ValueError as error:
         raise Invalid(f"name {error}.", fields=[FieldProblem("name", str(error))]) from None
     text_digest = count_log(data)

@@ -32,7 +32,8 @@ DEFAULT_REFRESH_S = 60.0
 # Of longer simulations, weights are renewed each hour: usage is in hours.
 LONG_H, LONG_AGING_STEP_S = 240.0, 3_600.0
 LONG_PRIORITY_REFRESH_S = 300.0
-MOST_TRIED = 100  # pending jobs that one backfill looks at, in order of priority: Slurm's bf_max_job_test
+MOST_BACKFILL_JOBS = 100  # pending jobs that one backfill looks at, in order of priority: Slurm's bf_max_job_test
+_REPEATS = 2**31  # in place of a stream's number in the seed of random numbers
 
 
 def scenario_of(inputs: Inputs, index: int) -> Scenario:
@@ -63,7 +64,7 @@ def scenario_of(inputs: Inputs, index: int) -> Scenario:
         report_h=(),
         past=PastUsage(past.entry, past.site, past.hour, past.amount) if len(past.entry) else None,
         origin_s=inputs.origin_s,
-        most_tried=MOST_TRIED,
+        most_tried=MOST_BACKFILL_JOBS,
         aging_step_s=AGING_STEP_S if inputs.hours <= LONG_H else LONG_AGING_STEP_S,
         resizes=_resizes(inputs),
     )
@@ -165,9 +166,6 @@ def given_rows(inputs: Inputs, variant: VariantInputs, setup: Changes) -> np.nda
         random = np.random.default_rng(np.random.SeedSequence(inputs.spec.seed, spawn_key=(_REPEATS,)))
         whole += random.random(len(part)) < part
     return np.repeat(np.arange(len(entry)), whole.astype(np.int64))
-
-
-_REPEATS = 2**31  # in place of a stream's number in the seed of random numbers
 
 
 def streams_of(workload: SyntheticWorkload, base: VariantInputs) -> list[Stream]:

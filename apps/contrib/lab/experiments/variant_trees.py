@@ -19,7 +19,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import TreeColumns
 from apps.series.back_test_runs import draft_state, is_decided
-from apps.series.inputs import PolicyState
+from apps.series.revision_context import PolicyState
 
 Made = TypeVar("Made")
 _SETTINGS = ("algorithm", "window", "approach", "metric", "tolerance")

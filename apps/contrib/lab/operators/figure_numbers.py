@@ -47,6 +47,10 @@ _AGGREGATED = tuple(i / 10 for i in range(11))
 CANDIDATES = (*(2**bits for bits in range(8, 14)), 10_000, *(2**bits for bits in range(14, 17)))
 MOST_FOR_ALL = 20_000  # leaves of a tree for which every operator is tried at every candidate
 FEW_CANDIDATES = (2**8, 2**12, 10_000, 2**16)
+_MOST_OPERATOR_TARGETS = 12
+_PAPER_TARGET = 0.1
+MOST_DRAWN_LEAVES = 1_000
+_MOST_OPERATOR_POINTS = 200
 
 
 def compared_operators(own: Operator) -> list[Operator]:
@@ -118,7 +122,7 @@ def bits_needed(operators: Sequence[Operator], query: FigureQuery) -> Iterator[B
 
 
 def _fewest_bits(operator: Operator, region: str, query: FigureQuery) -> int | None:
-    for bits in range(job_size.FEWEST_BITS, job_size.MOST_BITS + 1):
+    for bits in range(job_size.FEWEST_BITS, job_size.MOST_STATE_BITS + 1):
         fraction = _fraction(operator.name, operator.parameters.get("k"), bits, region, query.reading)
         if fraction is not None and fraction * query.pool_h <= query.job_h:
             return bits
@@ -134,10 +138,6 @@ def _fraction(name: str, k: float | None, bits: int, region: str, reading: str) 
     return job_size.job_fraction(
         operator, bits=bits, region=job_size.REGIONS[region], reading=READINGS[reading].reading
     )
-
-
-_MOST_TARGETS = 12
-_PAPER_TARGET = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class OperatorQuery(TriedPolicy, PaperQuery):
             for i in view.visible_children(0)
             if view.competes[i] and 0 < view.target[0][i] < 1
         ]
-        return sorted(targets, key=lambda entry: (-entry.target, entry.name))[:_MOST_TARGETS]
+        return sorted(targets, key=lambda entry: (-entry.target, entry.name))[:_MOST_OPERATOR_TARGETS]
 
     @property
     def target(self) -> float:
@@ -199,10 +199,6 @@ class OperatorQuery(TriedPolicy, PaperQuery):
         if self.query.target is not None:
             return self.query.target
         return self.targets[0].target if self.targets else _PAPER_TARGET
-
-
-MOST_LEAVES = 1_000
-_MOST_POINTS = 200
 
 
 def effects(query: OperatorQuery) -> Iterator[ResolutionEffect]:
@@ -249,7 +245,7 @@ def leaf_jobs(query: OperatorQuery) -> Iterator[LeafJob]:
         return
     anywhere, everywhere = checked.jobs()
     leaves = np.flatnonzero(checked.visible_job_leaves)
-    for at in np.argsort(anywhere, kind="stable")[:MOST_LEAVES].tolist():
+    for at in np.argsort(anywhere, kind="stable")[:MOST_DRAWN_LEAVES].tolist():
         path = query.view.tree.path(int(leaves[at]))
         yield LeafJob(path, finite(anywhere[at]), finite(everywhere[at]))
 
@@ -287,7 +283,7 @@ def _entry_points(query: OperatorQuery) -> Iterator[ExponentPoint]:
         if entry is None or not view.visibility.may_see(entry):
             raise NotFound("There is no such entry in this policy.")
         chosen = chosen[chosen == entry]
-    for i in chosen[np.argsort(k.values[chosen], kind="stable")][:_MOST_POINTS].tolist():
+    for i in chosen[np.argsort(k.values[chosen], kind="stable")][:_MOST_OPERATOR_POINTS].tolist():
         above = float(effective.values[parent[i]])
         yield ExponentPoint(
             above, float(k.values[i]), view.tree.path(i), float(local.values[i]), float(effective.values[i])

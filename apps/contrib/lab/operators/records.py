@@ -16,7 +16,7 @@ from apps.engine.errors import BadParameter
 from apps.engine.operators import get_operator
 from apps.priorities.tried_settings import TriedVector
 
-_MAX_CHARACTERS = 4_096
+LONGEST_FIGURE_QUERY = 4_096
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "target": (0.0, 1.0),
     "bits": (2, 8),
@@ -113,8 +113,8 @@ def _word(name: str, text: str) -> str:
             raise ValueError(error.message) from None
     if name in _CHOICES and text not in _CHOICES[name]:
         raise ValueError(_("must be one of %(names)s") % {"names": "; ".join(_CHOICES[name])})
-    if len(text) > _MAX_CHARACTERS:
-        raise ValueError(_("must have at most %(n)s characters") % {"n": _MAX_CHARACTERS})
+    if len(text) > LONGEST_FIGURE_QUERY:
+        raise ValueError(_("must have at most %(n)s characters") % {"n": LONGEST_FIGURE_QUERY})
     return text
 
 
@@ -248,17 +248,8 @@ def as_json(record: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How records become a table: the fields that give its rows, its columns and its cells."""
-
-    rows: str
-    columns: str
-    cells: str
-
-
-@dataclass(frozen=True)
 class FigureTable:
-    """One figure as numbers. layout: None lists the records."""
+    """One figure as numbers."""
 
     name: str
     title: str
@@ -267,7 +258,6 @@ class FigureTable:
     sentence: str
     record: type
     rows: Sequence[Row]
-    layout: Layout | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -16,7 +16,7 @@ from apps.policies.settings import APPROACHES
 
 Control = Literal["text", "number", "whole", "date", "select", "lines"]
 Choices = Sequence[tuple[str, str]]
-MOST_ROWS = 12
+MOST_FIELD_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Field:
     @property
     def n_rows(self) -> int:
         """Of a field of lines."""
-        return min(MOST_ROWS, max(2, self.value.count("\n") + 1))
+        return min(MOST_FIELD_ROWS, max(2, self.value.count("\n") + 1))
 
     @property
     def html_id(self) -> str:
@@ -120,7 +120,7 @@ def workload_fields(form: BuilderForm, traces: Choices) -> dict[str, list[Field]
 def head_fields(form: BuilderForm) -> dict[str, Field]:
     return {
         "name": _field(form, "name", _("Name"), "text"),
-        "seed": _field(form, "seed", _("Seed"), "whole", _("of all that is drawn; another one shows the chance")),
+        "seed": _field(form, "seed", _("Random seed"), "whole"),
     }
 
 

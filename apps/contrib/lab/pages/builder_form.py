@@ -40,7 +40,7 @@ VARIANT_FIELDS = (
     *("more", "entries", "jobs_times", "scope", "refresh_min", "priority_refresh_min", "imbalance", "backfill"),
     *("delay_min", "loss", "steps"),
 )
-_LONGEST = 20_000
+_LONGEST_FIELD_TEXT = 20_000
 _ENTRY_LINE = re.compile(r"(?P<entry>/.*?)(?:\s+shares\s+(?P<shares>\S+))?(?:\s+jobs\s+(?P<jobs>\S+))?")
 _NUMBER = r"[-+]?\d[\d.,]*"
 _GAP = r"\s{1,8}"  # bounded: a line of blanks costs as much as any other
@@ -257,7 +257,7 @@ class BuilderForm:
         return rows
 
     def _lines(self, name: str) -> list[str]:
-        return [line.strip() for line in self.value(name)[:_LONGEST].splitlines() if line.strip()]
+        return [line.strip() for line in self.value(name)[:_LONGEST_FIELD_TEXT].splitlines() if line.strip()]
 
     def _number(self, name: str, *, is_whole: bool = False) -> float | None:
         text = self.value(name).strip()
@@ -336,7 +336,7 @@ def read_posted(data: Mapping[str, str]) -> BuilderForm:
     form = BuilderForm({}, n_variants)
     names = ["name", "kind", "seed", "kept_from", "scenario", "entry", "entry_for", *WORKLOAD_FIELDS]
     names += [f"{prefix}{name}" for prefix in form.prefixes for name in VARIANT_FIELDS]
-    form.values = {name: data.get(name, "")[:_LONGEST] for name in names}
+    form.values = {name: data.get(name, "")[:_LONGEST_FIELD_TEXT] for name in names}
     return form
 
 

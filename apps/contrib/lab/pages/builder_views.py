@@ -21,7 +21,13 @@ from apps.contrib.lab.experiments.records import TraceRow
 from apps.contrib.lab.experiments.scenario_base import scenario_tree, tree_of_base
 from apps.contrib.lab.experiments.scenario_titles import title_of_scenario
 from apps.contrib.lab.experiments.spec import MOST_VARIANTS, REPLAY, SYNTHETIC, TRACE, read_spec
-from apps.contrib.lab.experiments.traces import LONGEST_NAME, MOST_BYTES, list_traces, remove_trace, upload_trace
+from apps.contrib.lab.experiments.traces import (
+    LONGEST_TRACE_NAME,
+    MOST_TRACE_BYTES,
+    list_traces,
+    remove_trace,
+    upload_trace,
+)
 from apps.contrib.lab.experiments.variant_trees import entry_named
 from apps.contrib.lab.pages import presenters
 from apps.contrib.lab.pages.builder_fields import head_fields, variant_fields, workload_fields
@@ -31,7 +37,6 @@ from apps.contrib.lab.pages.numbers import estimate_text
 from apps.contrib.lab.pages.questions import USUAL_DAYS, drawn_workload, entry_choices
 from apps.contrib.lab.pages.scenarios import scenario_preset
 from apps.contrib.lab.scenario_files import is_shipped, shipped_scenarios
-from apps.contrib.lab.wait_text import wait_text
 from apps.core import clock
 from apps.core.counts import counted
 from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, status_of
@@ -41,10 +46,11 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.icicle import get_icicle
+from apps.priorities.sentences.wait_text import wait_text
+from apps.web.changes.change_titles import titles_of
 from apps.web.figures import Figure
 from apps.web.figures.tree import tree_figure
 from apps.web.figures.tree_options import read_tree_options
-from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
@@ -116,7 +122,7 @@ def _posted(request: HttpRequest) -> BuilderForm:
 
 
 def builder_url(policy: str) -> str:
-    return reverse("dashboard:lab-new", kwargs={"policy": policy})
+    return reverse("pages:lab-new", kwargs={"policy": policy})
 
 
 @require_safe
@@ -240,9 +246,11 @@ def _upload(request: HttpRequest, form: BuilderForm, policy: str, *, at: datetim
     if log is None:
         form.problem("log", _("Choose a file."))
         return
-    data = log.read(MOST_BYTES + 1)
+    data = log.read(MOST_TRACE_BYTES + 1)
     try:
-        trace = upload_trace(policy_slug=policy, name=(log.name or "")[-LONGEST_NAME:], data=data, at=at, actor=actor)
+        trace = upload_trace(
+            policy_slug=policy, name=(log.name or "")[-LONGEST_TRACE_NAME:], data=data, at=at, actor=actor
+        )
     except (Invalid, Conflict, TooLarge) as error:
         form.problem("log", next((each.message for each in error.fields), error.message))
     else:
@@ -293,7 +301,7 @@ def _labels(form: BuilderForm) -> dict[str, str]:
 def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: int = 200, **more: Any) -> HttpResponse:
     actor, at = actor_of(request), clock.now()
     variants = variant_fields(form, _drafts(policy, at=at, actor=actor))
-    source = reverse("dashboard:lab-tree", kwargs={"policy": policy.slug})
+    source = reverse("pages:lab-tree", kwargs={"policy": policy.slug})
     kept = read_whole(form.value("kept_from"), 18)
     scenario = form.value("scenario")
     logs = _log_context(policy, at=at, actor=actor)
@@ -321,7 +329,7 @@ def _show(request: HttpRequest, policy: Policy, form: BuilderForm, *, status: in
         "scenario_notes": shipped_scenarios()[scenario] if scenario else "",
         "n_problems": len(form.problems),
         "crumbs": [
-            {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})},
+            {"label": policy.name, "url": reverse("pages:policy", kwargs={"policy": policy.slug})},
             {"label": _("Lab"), "url": lab_url(policy.slug)},
             {"label": _("New experiment")},
         ],
@@ -378,4 +386,5 @@ def _drafts(policy: Policy, *, at: datetime, actor: Actor) -> list[tuple[str, st
         for which in ("mine", "open")
         for each in list_of_change_sets(policy=policy, which=which, actor=actor, at=at)  # type: ignore[arg-type]
     }
-    return [(str(pk), f"{pk}: {presentation.title_of(each)}") for pk, each in change_sets.items()]
+    titles = titles_of(list(change_sets.values()), actor=actor, at=at)
+    return [(str(pk), f"{pk}: {titles[pk].text}") for pk in change_sets]

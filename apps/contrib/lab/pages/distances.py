@@ -9,7 +9,7 @@ from typing import Any
 from apps.contrib.lab.experiments.records import EntryNumbers, VariantReport
 from apps.contrib.lab.pages.numbers import exact_points_text
 
-MOST_GROUPS = 20
+MOST_DISTANCE_GROUPS = 20
 GroupRow = tuple[EntryNumbers, Mapping[int, EntryNumbers]]
 
 
@@ -39,8 +39,8 @@ def distance_table(reports: Sequence[VariantReport], chosen: int) -> dict[str, A
     rows = worst_first(group_numbers(reports))
     return {
         "titles": [report.title for report in reports],
-        "rows": [_row(row, reports, chosen) for row in rows[:MOST_GROUPS]],
-        "n_more": max(0, len(rows) - MOST_GROUPS),
+        "rows": [_row(row, reports, chosen) for row in rows[:MOST_DISTANCE_GROUPS]],
+        "n_more": max(0, len(rows) - MOST_DISTANCE_GROUPS),
     }
 
 

@@ -18,12 +18,13 @@ from apps.contrib.lab.experiments.selectors import get_variant_report, list_evid
 from apps.contrib.lab.experiments.spec import read_spec
 from apps.contrib.lab.models import Experiment
 from apps.contrib.lab.pages import presenters
+from apps.contrib.lab.pages.group_wait_rows import group_wait_table
 from apps.core.errors import Conflict, Invalid
 from apps.pages.changes.review.pages import open_page
 from apps.pages.changes.review.reviewed_change import ReviewPage
 from apps.policies.models import ChangeSet, Policy
-from apps.web.links import review_url
-from apps.web.shell import presentation
+from apps.web.changes.change_titles import title_of
+from apps.web.links.addresses import review_url
 from apps.web.shell.requests import is_htmx
 
 
@@ -45,7 +46,7 @@ def experiments(request: HttpRequest, change_set: int) -> HttpResponse:
         raise numbers_hidden()
     reviewed, policy = page.review.change_set, page.review.policy
     evidence = list_evidence(change_set=reviewed, at=page.now, actor=page.actor)
-    title = presentation.title_of(reviewed)
+    title = title_of(reviewed, actor=page.actor, at=page.now).text
     context = {
         "policy": policy.slug,
         "policy_name": policy.name,
@@ -54,7 +55,7 @@ def experiments(request: HttpRequest, change_set: int) -> HttpResponse:
         "rows": [_row(policy, reviewed, each, page) for each in evidence],
         "may_try": page.review.is_open and may_manage(policy, at=page.now, actor=page.actor),
         "crumbs": [
-            {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})},
+            {"label": policy.name, "url": reverse("pages:policy", kwargs={"policy": policy.slug})},
             {"label": title, "url": review_url(reviewed.pk)},
             {"label": _("Tried in the lab")},
         ],
@@ -88,6 +89,7 @@ def _row(policy: Policy, reviewed: ChangeSet, evidence: ReplayEvidence, page: Re
         "history": presenters.history_texts(detail),
         "lines": lines,
         "findings": presenters.findings(detail),
+        "waits": None if index is None else group_wait_table(detail, index, at=page.now, actor=page.actor),
         "is_variant": index is not None,
         "is_stale": is_edited and reviewed.updated_at > detail.row.created_at,
         "is_moved": detail.row.revision != policy.head_number,

@@ -15,14 +15,16 @@ from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.records import Curve, EntryNumbers, ExperimentDetail, VariantReport
 from apps.contrib.lab.experiments.scenario_titles import title_of_scenario
-from apps.contrib.lab.wait_text import wait_text
 from apps.core.errors import FieldProblem, Invalid
 from apps.priorities.sentences.numbers import UNKNOWN, percent
+from apps.priorities.sentences.wait_text import wait_text
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Swatch, Table, with_changes
+from apps.web.texts.shortened import shortened
 
-MOST_CHOICES = 8  # of entries in a row of buttons
-MOST_GROUPS = 12  # in the picture of waits; the table has all
+MOST_ENTRY_BUTTONS = 8  # of entries in a row of buttons
+MOST_WAIT_GROUPS = 12  # in the picture of waits; the table has all
+LONGEST_PLOT_LABEL = 24  # characters of a name in a drawing
 _FEW_HOURS = 96
 _BASE_COLOR = "$ink-3"
 
@@ -46,7 +48,7 @@ class ExperimentFigures:
         text = self.query.get("entry", "")
         if not text:
             tops = [each for each in self.numbers if each.depth == 1]
-            return max(tops, key=lambda each: each.core_hours, default=None)
+            return max(tops, key=lambda each: each.core_h, default=None)
         named = next((each for each in self.numbers if str(each.entry) == text), None)
         if named is None:
             message = _("This experiment doesn’t list %(entry)s.") % {"entry": text[:40]}
@@ -101,7 +103,7 @@ def shares(page: ExperimentFigures) -> Figure:
         )
         last = next((value for value in reversed(values) if value is not None), None)
         if last is not None:
-            labels.append(EndLabel(last, short_text(report.title), page.color(report.index)))
+            labels.append(EndLabel(last, shortened(report.title, LONGEST_PLOT_LABEL), page.color(report.index)))
     labels.extend(EndLabel(100 * target, _("target"), "$ink") for target in targets)
     return Figure(
         name="share",
@@ -111,7 +113,7 @@ def shares(page: ExperimentFigures) -> Figure:
         traces=drawn,
         layout={
             "margin": axes.margin(44, 168, 8, 24),
-            "xaxis": axis.layout,
+            "xaxis": axis.layout([curve for _report, curve in curves]),
             "yaxis": axes.share_axis([*(100 * value for value in known), *(100 * target for target in targets)]),
         },
         table=_share_table(axis, curves),
@@ -160,10 +162,10 @@ def _share_table(axis: TimeAxis, curves: Sequence[tuple[VariantReport, Curve]]) 
 
 def _entry_controls(page: ExperimentFigures, entry: EntryNumbers) -> list[Control]:
     """Buttons of the largest top groups, and of the chosen entry."""
-    tops = sorted((each for each in page.numbers if each.depth == 1), key=lambda each: -each.core_hours)
-    offered = tops[:MOST_CHOICES]
+    tops = sorted((each for each in page.numbers if each.depth == 1), key=lambda each: -each.core_h)
+    offered = tops[:MOST_ENTRY_BUTTONS]
     if entry not in offered:
-        offered = [*offered[: MOST_CHOICES - 1], entry]
+        offered = [*offered[: MOST_ENTRY_BUTTONS - 1], entry]
     choices = [
         Choice(f"entry-{each.entry}", each.name, with_changes(page.query, entry=str(each.entry)), each == entry)
         for each in offered
@@ -199,24 +201,25 @@ class TimeAxis:
             return f"{timezone.localtime(self.start + timedelta(hours=self.at_h[at])):%Y-%m-%d %H:%M}"
         return wait_text(self.at_h[at] * 3600)
 
-    @property
-    def layout(self) -> dict[str, Any]:
+    def layout(self, curves: Sequence[Curve]) -> dict[str, Any]:
+        """From the first sample that one of the curves has: before it the picture would be empty."""
+        first = min((at for curve in curves for at, share in enumerate(curve.share) if share is not None), default=0)
+        from_h = self.at_h[min(first, len(self.at_h) - 2)] if first > 0 and len(self.at_h) > 1 else 0.0
         if self.start is not None:
-            last = self.start + timedelta(hours=self.at_h[-1])
-            return axes.day_axis(self.start, last)
-        high = self.at_h[-1] / self.unit_h
+            return axes.day_axis(self.start + timedelta(hours=from_h), self.start + timedelta(hours=self.at_h[-1]))
+        low, high = from_h / self.unit_h, self.at_h[-1] / self.unit_h
         unit = _("h") if self.unit_h == 1.0 else _("d")
-        marks = axes.ticks(0.0, high, 6)
+        marks = axes.ticks(low, high, 6)
         texts = [f"{mark:g}" for mark in marks[:-1]] + [f"{marks[-1]:g}\u00a0{unit}"]
         title = {"text": _("after %%{x:.1f} %(unit)s") % {"unit": unit}}
-        return {"range": [0.0, high], "tickvals": marks, "ticktext": texts, "unifiedhovertitle": title}
+        return {"range": [low, high], "tickvals": marks, "ticktext": texts, "unifiedhovertitle": title}
 
 
 def waits(page: ExperimentFigures) -> Figure:
     """The median wait of each top group in each variant."""
     groups = sorted(
         (each for each in page.numbers if each.depth == 1 and each.n_jobs),
-        key=lambda each: (-each.core_hours, each.name),
+        key=lambda each: (-each.core_h, each.name),
     )
     if not groups:
         return without_data(page, "waits", _("Waits by group"))
@@ -226,11 +229,11 @@ def waits(page: ExperimentFigures) -> Figure:
         seconds = entries[group.entry].wait_median_s if group.entry in entries else None
         return None if seconds is None else seconds / 3600
 
-    shown = groups[:MOST_GROUPS]
+    shown = groups[:MOST_WAIT_GROUPS]
     values = {report.index: [wait_h(entries, group) for group in groups] for report, entries in by_report}
     drawn = [
         traces.bars(
-            [traces.plotly_text(short_text(group.name)) for group in shown],
+            [traces.plotly_text(shortened(group.name, LONGEST_PLOT_LABEL)) for group in shown],
             axes.rounded(values[report.index][: len(shown)], 4),
             name=report.title,
             color=page.color(report.index),
@@ -263,11 +266,16 @@ def waits(page: ExperimentFigures) -> Figure:
             "bargap": 0.25,
             "hovermode": "closest",
             "xaxis": {"type": "category", "range": [-0.5, len(shown) - 0.5], "showgrid": False},
-            "yaxis": axes.amount_axis(known) if max(known, default=0.0) >= 1 else _small_axis(known),
+            "yaxis": axes.amount_axis(known)
+            if max(known, default=0.0) >= 1
+            else axes.number_axis(0.0, max([0.1, *known]) * 1.06),
         },
         table=table,
         size="m",
-        legend=[Swatch(page.color(report.index), short_text(report.title)) for report, _entries in by_report],
+        legend=[
+            Swatch(page.color(report.index), shortened(report.title, LONGEST_PLOT_LABEL))
+            for report, _entries in by_report
+        ],
         file=f"{page.file}_waits",
         empty="" if any(known) else _("No group waits: half of its jobs or more start at once, in every variant."),
         caption=page.caption,
@@ -303,20 +311,12 @@ def _waits_sentence(
     }
 
 
-def _small_axis(known: Sequence[float]) -> dict[str, Any]:
-    return axes.number_axis(0.0, max([0.1, *known]) * 1.06)
-
-
 def _wait_h_text(value: float | None) -> str:
     return wait_text(None if value is None else value * 3600)
 
 
 def _raw(value: float | None) -> float | str:
     return "" if value is None else value
-
-
-def short_text(text: str, most: int = 24) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def without_data(page: ExperimentFigures, name: str, title: str) -> Figure:

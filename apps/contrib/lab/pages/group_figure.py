@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.records import Curve, EntryNumbers, VariantReport
 from apps.contrib.lab.pages.distances import group_numbers, worst_first
-from apps.contrib.lab.pages.figures import ExperimentFigures, TimeAxis, short_text, without_data
+from apps.contrib.lab.pages.figures import LONGEST_PLOT_LABEL, ExperimentFigures, TimeAxis, without_data
 from apps.contrib.lab.pages.numbers import exact_points_text
 from apps.contrib.lab.pages.printed import printed_of
 from apps.core.errors import FieldProblem, Invalid
@@ -16,10 +16,11 @@ from apps.core.typed_numbers import read_whole
 from apps.priorities.sentences.numbers import UNKNOWN, percent
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Swatch, Table, Trace, with_changes
+from apps.web.texts.shortened import shortened
 
-MOST_LINES = 8  # members in the picture; the table has all
-MOST_CHOICES = 8  # groups in a row of buttons
-MOST_NAMED = 3  # members in the sentence
+MOST_DRAWN_MEMBERS = 8  # members in the picture; the table has all
+MOST_GROUP_BUTTONS = 8  # groups in a row of buttons
+MOST_NAMED_MEMBERS = 3  # members in the sentence
 
 
 def group_shares(page: ExperimentFigures) -> Figure:
@@ -31,7 +32,9 @@ def group_shares(page: ExperimentFigures) -> Figure:
         return without_data(page, "group", _("Shares of a group"))
     axis = TimeAxis(page.detail, report.at_h)
     drawn, labels = [], []
-    largest = sorted(curves, key=lambda curve: -max((value or 0.0 for value in curve.share), default=0.0))[:MOST_LINES]
+    largest = sorted(curves, key=lambda curve: -max((value or 0.0 for value in curve.share), default=0.0))[
+        :MOST_DRAWN_MEMBERS
+    ]
     shown = [curve for curve in curves if curve in largest]
     targets = list(dict.fromkeys(curve.target for curve in shown if curve.target is not None))
     for target in targets:
@@ -42,7 +45,7 @@ def group_shares(page: ExperimentFigures) -> Figure:
         texts = [UNKNOWN if value is None else percent(value) for value in curve.share]
         drawn.append(traces.line(axis.x, values, name=curve.name, color=color, words=texts))
         if (last := _last(curve)) is not None:
-            labels.append(EndLabel(100 * last, short_text(curve.name), color))
+            labels.append(EndLabel(100 * last, shortened(curve.name, LONGEST_PLOT_LABEL), color))
     printed = printed_of(page.detail, report).get(group.path)
     published = {} if printed is None else {path: share for path, share in printed.published.items()}
     dots = [(axis.x[-1], share) for path, share in published.items() if any(curve.path == path for curve in shown)]
@@ -59,7 +62,7 @@ def group_shares(page: ExperimentFigures) -> Figure:
         traces=drawn,
         layout={
             "margin": axes.margin(44, 120, 8, 24),
-            "xaxis": axis.layout,
+            "xaxis": axis.layout(shown),
             "yaxis": axes.share_axis(
                 [*(100 * value for value in known), *(100 * each for each in targets), *published.values()]
             ),
@@ -119,7 +122,7 @@ def _last(curve: Curve) -> float | None:
 
 def _sentence(group: EntryNumbers, report: VariantReport, curves: Sequence[Curve]) -> str:
     ends = [(curve, last) for curve in curves if (last := _last(curve)) is not None and curve.target is not None]
-    ends = sorted(ends, key=lambda each: -abs(each[1] - (each[0].target or 0.0)))[:MOST_NAMED]
+    ends = sorted(ends, key=lambda each: -abs(each[1] - (each[0].target or 0.0)))[:MOST_NAMED_MEMBERS]
     numbers = next((each for each in report.entries if each.entry == group.entry), group)
     texts = [
         _("%(name)s %(share)s (target %(target)s)")
@@ -157,9 +160,9 @@ def _table(axis: TimeAxis, curves: Sequence[Curve], published: dict[str, float])
 def _group_controls(page: ExperimentFigures, group: EntryNumbers) -> list[Control]:
     """The groups of the upper levels, in the order of the tree, and the chosen one."""
     groups = [numbers for numbers, _of_variants in group_numbers(page.reports)]
-    offered = groups[:MOST_CHOICES]
+    offered = groups[:MOST_GROUP_BUTTONS]
     if group not in offered:
-        offered = [*offered[: MOST_CHOICES - 1], group]
+        offered = [*offered[: MOST_GROUP_BUTTONS - 1], group]
     choices = [
         Choice(
             f"group-{each.entry}",
@@ -176,7 +179,7 @@ def _variant_controls(page: ExperimentFigures, report: VariantReport) -> list[Co
     choices = [
         Choice(
             f"variant-{each.index}",
-            short_text(each.title),
+            shortened(each.title, LONGEST_PLOT_LABEL),
             with_changes(page.query, variant=str(each.index)),
             each is report,
         )

@@ -30,7 +30,7 @@ SHOWN = 20
 
 
 def lab_url(policy: str, **_kwargs: Any) -> str:
-    return reverse("dashboard:lab", kwargs={"policy": policy})
+    return reverse("pages:lab", kwargs={"policy": policy})
 
 
 @require_safe
@@ -123,8 +123,8 @@ def _question_context(
         "key": preset.name,
         "title": _("What if a project doubles?") if is_of_entry else preset.title,
         "text": preset.text,
-        "url": reverse("dashboard:lab-question", kwargs={"policy": policy.slug, "question": preset.name}),
-        "action": reverse("dashboard:lab-ask", kwargs={"policy": policy.slug, "question": preset.name}),
+        "url": reverse("pages:lab-question", kwargs={"policy": policy.slug, "question": preset.name}),
+        "action": reverse("pages:lab-ask", kwargs={"policy": policy.slug, "question": preset.name}),
         "is_estimated": is_opened,
     }
     if not is_opened:
@@ -159,7 +159,7 @@ def _list_context(request: HttpRequest, policy: Policy) -> dict[str, Any]:
         "is_open": any(line["is_open"] for line in lines),
         "is_fragment": is_htmx(request),
         "crumbs": [
-            {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})},
+            {"label": policy.name, "url": reverse("pages:policy", kwargs={"policy": policy.slug})},
             {"label": _("Lab")},
         ],
     }

@@ -5,19 +5,11 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 
 from apps.contrib.lab.experiments.records import Estimate, Headline
-from apps.contrib.lab.wait_text import wait_text
 from apps.core.counts import counted
-from apps.priorities.sentences.numbers import MINUS, UNKNOWN, number
+from apps.priorities.sentences.numbers import UNKNOWN, number
+from apps.priorities.sentences.wait_text import wait_text
 
 _HOUR_S = 3_600
-
-
-def wait_change(seconds: float | None, seconds_was: float | None) -> str:
-    """+12 min, −2 h; "±0" below a second; empty where one is unknown."""
-    if seconds is None or seconds_was is None:
-        return ""
-    change = round(seconds - seconds_was)
-    return f"{'+' if change > 0 else MINUS}{wait_text(abs(change))}" if change else "±0"
 
 
 def points_text(points: float | None) -> str:
@@ -37,7 +29,7 @@ def settled_text(headline: Headline) -> str:
 
 def settled_after(settled_h: float | None, is_settled: bool | None) -> str:
     if is_settled is False:
-        return _("not by the end")
+        return _("never")
     return UNKNOWN if settled_h is None else _("after %(time)s") % {"time": wait_text(settled_h * _HOUR_S)}
 
 

@@ -30,10 +30,9 @@ from apps.contrib.lab.pages.numbers import (
     points_text,
     settled_after,
     settled_text,
-    wait_change,
 )
-from apps.contrib.lab.wait_text import wait_text
 from apps.priorities.sentences.numbers import NBSP, change_shares, count, number, percent
+from apps.priorities.sentences.wait_text import wait_change, wait_text
 from apps.web.svg.under_draft import draw_share
 
 SHOWN_ENTRIES, SHOWN_LEAVES = 40, 8
@@ -68,7 +67,7 @@ def state_badge(state: str) -> StateBadge:
 
 
 def experiment_url(policy: str, experiment: int, query: str = "") -> str:
-    url = reverse("dashboard:experiment", kwargs={"policy": policy, "experiment": experiment})
+    url = reverse("pages:experiment", kwargs={"policy": policy, "experiment": experiment})
     return f"{url}?{query}" if query else url
 
 
@@ -151,15 +150,14 @@ def model_error_sentences(error: ModelError) -> list[str]:
     if error.wait_median_s is not None:
         values = {"time": wait_text(abs(error.wait_median_s))}
         if round(error.wait_median_s) == 0:
-            sentences.append(_("The replay’s median wait is the real one."))
+            sentences.append(_("The model’s median wait is the real one."))
         elif error.wait_median_s > 0:
-            sentences.append(_("The replay’s median wait is %(time)s longer than the real one.") % values)
+            sentences.append(_("The model is too slow by %(time)s (median wait).") % values)
         else:
-            sentences.append(_("The replay’s median wait is %(time)s shorter than the real one.") % values)
+            sentences.append(_("The model is too fast by %(time)s (median wait).") % values)
     if error.core_hours_points is not None:
         sentences.append(
-            _("Each day, %(n)s points of the groups’ core-hours went to another group than in fact.")
-            % {"n": points_text(error.core_hours_points)}
+            _("It misplaces %(n)s points of the core-hours a day.") % {"n": points_text(error.core_hours_points)}
         )
     return sentences
 
@@ -234,7 +232,7 @@ def headline_texts(headline: Headline, base: Headline | None, compared: Compared
         "settled": settled_text(headline),
         "busy": percent(headline.busy, 0),
         "waiting": count(headline.n_waiting),
-        "core_hours": hours_text(headline.core_hours),
+        "core_hours": hours_text(headline.core_h),
     }
     if compared is not None:
         texts["points"] = points_text(compared.held_back_points)
@@ -260,8 +258,8 @@ def entry_lines(report: VariantReport, query: str) -> list[dict[str, Any]]:
                 "target": change_shares(each.target_was if report.index else each.target, each.target),
                 "wait": wait_text(each.wait_median_s),
                 "wait_was": wait_text(each.wait_median_was_s) if report.index else "",
-                "core_hours": hours_text(each.core_hours),
-                "core_hours_was": hours_text(each.core_hours_was) if report.index else "",
+                "core_hours": hours_text(each.core_h),
+                "core_hours_was": hours_text(each.core_h_was) if report.index else "",
                 "settled": settled_after(each.settled_h, each.is_settled) if each.is_group else "",
                 "query": f"{query}&entry={each.entry}" if query else f"entry={each.entry}",
             }

@@ -18,7 +18,7 @@ from apps.policies.tree.stored import load_tree
 Json = dict[str, Any]
 OF_AN_ENTRY = "project_doubles"  # the preset that is about a chosen entry
 NO_OWN_JOBS = ("no_jobs", "no_submit_times")
-MOST_ENTRIES = 200  # to choose from
+MOST_ENTRY_CHOICES = 200  # to choose from
 USUAL_DAYS = 30
 
 
@@ -43,7 +43,7 @@ def entry_choices(tree: TreeColumns) -> list[EntryChoice]:
     for i in range(1, len(tree)):
         if not tree.inherit[i] and not tree.is_reserve[i]:
             choices.append(EntryChoice(str(tree.uuid(i)), tree.path(i)))
-        if len(choices) == MOST_ENTRIES:
+        if len(choices) == MOST_ENTRY_CHOICES:
             break
     return choices
 

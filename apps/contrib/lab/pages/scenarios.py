@@ -27,13 +27,13 @@ from apps.web.shell.requests import actor_of
 def scenarios(request: HttpRequest, policy: str) -> HttpResponse:
     """All shipped scenarios. Those who make experiments see them."""
     viewed = policy_to_manage(slug=policy, at=clock.now(), actor=actor_of(request))
-    builder, notes = reverse("dashboard:lab-new", kwargs={"policy": policy}), shipped_scenarios()
+    builder, notes = reverse("pages:lab-new", kwargs={"policy": policy}), shipped_scenarios()
     context = {
         "policy": policy,
         "policy_name": viewed.name,
         "groups": [_group_context(group, builder, notes) for group in SCENARIO_GROUPS],
         "crumbs": [
-            {"label": viewed.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": _("Lab"), "url": lab_url(policy)},
             {"label": _("Scenarios")},
         ],

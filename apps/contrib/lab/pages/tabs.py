@@ -11,19 +11,6 @@ from apps.core.plugins import Addition
 from apps.web.shell.places import POLICY_NAMES, Tab
 
 TABS: Mapping[str, Addition[Tab]] = {
-    "operators": Addition(
-        Tab(place="settings", label=_("Operators"), names=POLICY_NAMES, below="algorithm"), after="algorithm"
-    ),
-    "advice": Addition(
-        Tab(
-            place="settings",
-            label=_("Advice"),
-            names=POLICY_NAMES,
-            below="algorithm",
-            is_shown=attrgetter("manages_policy"),
-        ),
-        after="operators",
-    ),
     "lab": Addition(
         Tab(
             place="policy",

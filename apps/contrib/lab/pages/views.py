@@ -19,24 +19,28 @@ from apps.contrib.lab.experiments import selectors, services
 from apps.contrib.lab.experiments.change_set_of_variant import make_change_set_of_variant, policy_part
 from apps.contrib.lab.experiments.records import ExperimentDetail, VariantReport
 from apps.contrib.lab.experiments.spec import read_spec
+from apps.contrib.lab.experiments.state_of_variant import variant_if_published
 from apps.contrib.lab.pages import presenters
 from apps.contrib.lab.pages.distances import distance_table
 from apps.contrib.lab.pages.figures import ExperimentFigures, shares, waits
 from apps.contrib.lab.pages.group_figure import chosen_report, group_shares
+from apps.contrib.lab.pages.group_wait_rows import group_wait_table
 from apps.contrib.lab.pages.list_views import lab_url
 from apps.contrib.lab.pages.numbers import estimate_text
 from apps.contrib.lab.pages.printed import printed_rows
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, status_of
+from apps.core.plugins import DrawnPart
 from apps.core.typed_numbers import read_whole
 from apps.policies.changesets.review import list_of_change_sets
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
+from apps.web.changes.change_titles import titles_of
 from apps.web.figures import Figure
-from apps.web.links import review_url
-from apps.web.shell import presentation
+from apps.web.links.addresses import review_url
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.requests import SeeOther, actor_of, fragment
+from apps.web.tried_waits import list_tried_waits
 
 DRAWN: dict[str, Callable[[ExperimentFigures], Figure]] = {"group": group_shares, "share": shares, "waits": waits}
 
@@ -104,13 +108,13 @@ def _show(
         "refusal": refusal,
         "refusal_code": code,
         "crumbs": [
-            {"label": viewed.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": _("Lab"), "url": lab_url(policy)},
             {"label": detail.row.name},
         ],
         "json_url": reverse("api:experiment", kwargs={"policy": policy, "experiment": experiment}),
         "policy_name": viewed.name,
-        **_results(request, detail, at=at, actor=actor),
+        **_results(request, detail, viewed, at=at, actor=actor),
         **(_actions(viewed, detail, at=at, actor=actor) if may_use else {}),
         "may_use": may_use,
     }
@@ -139,13 +143,15 @@ def _now_context(detail: ExperimentDetail) -> dict[str, Any]:
         "lines": presenters.variant_lines(row.policy, detail, None),
         "n_done": sum(each.state == "done" for each in detail.variants),
         "url": presenters.experiment_url(row.policy, row.id),
-        "now_url": reverse("dashboard:experiment-now", kwargs={"policy": row.policy, "experiment": row.id}),
+        "now_url": reverse("pages:experiment-now", kwargs={"policy": row.policy, "experiment": row.id}),
         "may_cancel": is_open and detail.may_manage,
         "evidence_url": review_url(row.change_set) if row.change_set else "",
     }
 
 
-def _results(request: HttpRequest, detail: ExperimentDetail, *, at: datetime, actor: Actor) -> dict[str, Any]:
+def _results(
+    request: HttpRequest, detail: ExperimentDetail, policy: Policy, *, at: datetime, actor: Actor
+) -> dict[str, Any]:
     """Figures of all variants, and entries, gains and losses of the chosen one."""
     try:
         reports = _reports(detail, at=at, actor=actor)
@@ -159,7 +165,7 @@ def _results(request: HttpRequest, detail: ExperimentDetail, *, at: datetime, ac
 
     def source(name: str) -> str:
         names = {"policy": detail.row.policy, "experiment": detail.row.id, "figure": name}
-        return reverse("dashboard:experiment-figure", kwargs=names)
+        return reverse("pages:experiment-figure", kwargs=names)
 
     def make(name: str) -> Callable[[], Figure]:
         return lambda: DRAWN[name](page)
@@ -169,6 +175,8 @@ def _results(request: HttpRequest, detail: ExperimentDetail, *, at: datetime, ac
         "lines": presenters.variant_lines(detail.row.policy, detail, chosen.index),
         "chosen": chosen,
         "distances": distance_table(reports, chosen.index),
+        "waits": group_wait_table(detail, chosen.index, at=at, actor=actor),
+        "planned_waits": _planned_waits(detail, policy, chosen.index, at=at),
         "printed": printed_rows(detail, reports),
         "entries": presenters.entry_lines(chosen, query),
         "n_more_entries": max(0, chosen.n_entries - presenters.SHOWN_ENTRIES),
@@ -180,6 +188,14 @@ def _results(request: HttpRequest, detail: ExperimentDetail, *, at: datetime, ac
         "moved_sentence": presenters.moved_sentence(chosen),
         "idle_sentence": presenters.idle_sentence(chosen),
     }
+
+
+def _planned_waits(detail: ExperimentDetail, policy: Policy, index: int, *, at: datetime) -> list[DrawnPart]:
+    """Of the jobs that wait now, if the variant was published: by plug-ins that plan queues."""
+    variant = variant_if_published(policy, read_spec(detail.spec), index) if index else None
+    if variant is None or policy.archived_at is not None:
+        return []
+    return list_tried_waits(policy, variant.tree, variant.settings, at)
 
 
 def _actions(policy: Policy, detail: ExperimentDetail, *, at: datetime, actor: Actor) -> dict[str, Any]:
@@ -194,13 +210,14 @@ def _actions(policy: Policy, detail: ExperimentDetail, *, at: datetime, actor: A
         except Invalid:  # an algorithm that is gone
             continue
         names = {"policy": policy.slug, "experiment": detail.row.id, "variant": row.index}
-        drafts.append({"row": row, "part": part, "url": reverse("dashboard:experiment-draft", kwargs=names)})
+        drafts.append({"row": row, "part": part, "url": reverse("pages:experiment-draft", kwargs=names)})
     open_ones = list_of_change_sets(policy=policy, which="open", actor=actor, at=at)
     own = list_of_change_sets(policy=policy, which="mine", actor=actor, at=at)
     offered = {each.pk: each for each in (*own, *open_ones)}
+    titles = titles_of(list(offered.values()), actor=actor, at=at)
     return {
         "drafts": drafts,
-        "change_sets": [{"id": pk, "title": presentation.title_of(each)} for pk, each in offered.items()],
+        "change_sets": [{"id": pk, "title": titles[pk].text} for pk in offered],
         "is_attached": detail.row.change_set is not None,
     }
 

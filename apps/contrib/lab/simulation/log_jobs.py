@@ -15,7 +15,7 @@ from apps.engine.cases import Policy
 from apps.engine.errors import BadCase
 
 SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, USER, GROUP = 1, 3, 4, 7, 8, 11, 12
-MOST_LINES = 5_000_000
+MOST_LOG_LINES = 5_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +119,8 @@ def _rows(text: str, place: str) -> FloatArray:
         except (ValueError, IndexError):
             raise BadCase(f"line {number} is no job in Standard Workload Format", place=place) from None
         rows.append((submit, run, allocated if allocated > 0 else requested, requested_s, user, group))
-        if len(rows) > MOST_LINES:
-            raise BadCase(f"more than {MOST_LINES:,} jobs", place=place)
+        if len(rows) > MOST_LOG_LINES:
+            raise BadCase(f"more than {MOST_LOG_LINES:,} jobs", place=place)
     table = np.array(rows, dtype=np.float64).reshape(len(rows), 6)
     if not np.isfinite(table).all() or np.abs(table).max(initial=0.0) > 2.0**53:
         raise BadCase("has a number that isn't finite, or is beyond 2^53", place=place)

@@ -27,7 +27,7 @@ class LongAging(Views):
         super().__init__(scenario, entries, jobs, paths, plan, state)
         self.shape = (plan.sites + 1, plan.queues)
         window = scenario.window
-        self.is_multiplicative = window.function.is_multiplicative
+        self.is_multiplicative = window.is_multiplicative
         self.endless = replace(window, length_s=None) if self.is_multiplicative else window
         self.hour_factor = window.function.hour_factor(window.settings)
         self.reach_s = window.reach_s

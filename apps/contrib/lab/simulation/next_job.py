@@ -19,10 +19,18 @@ from apps.contrib.lab.simulation.columns import (
     Rule,
     State,
 )
+from apps.contrib.lab.simulation.kinds import (
+    ABSOLUTE,
+    GRIDWIDE,
+    RELATIVE,
+    RELATIVE_N,
+    SIGMOID,
+    SIGMOID_N,
+    SLURM,
+)
 from apps.engine import codecs, operators
 from apps.engine.fast import compiled, compiled_borrowing
 
-GRIDWIDE, ABSOLUTE, RELATIVE, RELATIVE_N, SIGMOID, SIGMOID_N, SLURM, COMBINED = range(8)
 ON_TARGET_TOLERANCE = operators.ON_TARGET_TOLERANCE
 SMALLEST = operators.SMALLEST
 _component_of = compiled_borrowing(codecs.component_of)

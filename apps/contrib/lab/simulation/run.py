@@ -31,6 +31,10 @@ from apps.engine.parameters import Settings
 from apps.engine.tree import FairshareTree
 
 FIRST_SAMPLE_H, SAMPLE_STEP_H = 6.0, 0.5
+Progress = Callable[[float], None]
+_PROGRESS_STEPS = 50
+# Jobs that arrive between two reports, with machine code and without: less than a second's work.
+_MOST_UNREPORTED, _MOST_UNREPORTED_PLAIN = 10_000, 1_000
 
 
 def delivered(
@@ -128,12 +132,6 @@ def _has_targets(inherits: BoolArray, parent: IntArray) -> BoolArray:
     has_targets = ~inherits
     has_targets[parent[inherits]] = False
     return has_targets
-
-
-Progress = Callable[[float], None]
-_PROGRESS_STEPS = 50
-# Jobs that arrive between two reports, with machine code and without: less than a second's work.
-_MOST_UNREPORTED, _MOST_UNREPORTED_PLAIN = 10_000, 1_000
 
 
 def simulate(

@@ -26,13 +26,13 @@ DISPATCHES = ("priority", "sam")
 BOOKED_AT = ("start", "end", "submit")
 FRONTS = ("lifo", "fifo")
 SCOPES = ("local", "global")
-MOST_SITES = 10_000
-MOST_PLACES = 5_000_000  # sites × entries
+MOST_SCENARIO_SITES = 10_000
+MOST_SITE_ENTRIES = 5_000_000  # sites × entries
 MOST_REFRESHES = 5_000_000
 MOST_RECOMPUTES = 500_000
-MOST_STEPS = 1_000_000_000  # jobs × entries, proportional to the work of all decisions
+MOST_DECISION_STEPS = 1_000_000_000  # jobs × entries, proportional to the work of all decisions
 MOST_REPORTS = 10_000
-MOST_SAMPLES = 20_000_000  # entries × half hours
+MOST_KEPT_SAMPLES = 20_000_000  # entries × half hours
 INCREMENTAL = ("aequus", "gridwide")
 DEFAULT_PRIORITY_REFRESH_S = 60.0
 LONGEST_H = 1_000_000.0
@@ -121,9 +121,9 @@ def read_scenario(case: object, *, seed: int | None, traces: Mapping[str, str]) 
     hours = read_number(case, "hours", "", minimum=1e-3, maximum=LONGEST_H)
     sites = _read_sites(case.get("sites"))
     policy = read_policy(case)
-    if len(sites) * policy.tree.n_entries > MOST_PLACES:
+    if len(sites) * policy.tree.n_entries > MOST_SITE_ENTRIES:
         raise BadCase(
-            f"{len(sites)} sites with {policy.tree.n_entries} entries; at most {MOST_PLACES:,} of both together",
+            f"{len(sites)} sites with {policy.tree.n_entries} entries; at most {MOST_SITE_ENTRIES:,} of both together",
             place="sites",
         )
     sam = _read_sam(case)
@@ -157,8 +157,8 @@ def _read_sites(rows: object) -> tuple[Site, ...]:
     if not isinstance(rows, list) or not rows:
         what = "are missing" if rows is None or rows == [] else f"{shown(rows)} can't be used"
         raise BadCase(f'{what}; a list such as [{{"name": "R1", "cpus": 100}}] is allowed', place="sites")
-    if len(rows) > MOST_SITES:
-        raise BadCase(f"{len(rows)} are too many; at most {MOST_SITES:,} are allowed", place="sites")
+    if len(rows) > MOST_SCENARIO_SITES:
+        raise BadCase(f"{len(rows)} are too many; at most {MOST_SCENARIO_SITES:,} are allowed", place="sites")
     sites: dict[str, Site] = {}
     for number, site in enumerate(rows):
         place = f"sites[{number}]"
@@ -310,17 +310,17 @@ def refuse_endless(scenario: Scenario) -> None:
                 place="priority_refresh_s",
             )
     steps = (jobs + refreshes) * scenario.policy.tree.n_entries
-    if steps > MOST_STEPS and decision_steps(scenario, jobs) > MOST_STEPS:
+    if steps > MOST_DECISION_STEPS and decision_steps(scenario, jobs) > MOST_DECISION_STEPS:
         raise BadCase(
             f"{jobs:.3g} jobs and {refreshes:.3g} refreshes with {scenario.policy.tree.n_entries} entries are "
-            f"{steps:.3g} steps; at most {MOST_STEPS:,}",
+            f"{steps:.3g} steps; at most {MOST_DECISION_STEPS:,}",
             place="hours",
         )
     kept = (2 * scenario.end_s / HOUR_S + len(scenario.report_h)) * scenario.policy.tree.n_entries
-    if kept > MOST_SAMPLES:
+    if kept > MOST_KEPT_SAMPLES:
         raise BadCase(
             f"shares of {scenario.policy.tree.n_entries} entries every half hour are {kept:.3g} numbers; "
-            f"at most {MOST_SAMPLES:,}",
+            f"at most {MOST_KEPT_SAMPLES:,}",
             place="hours",
         )
     for stream in scenario.streams:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.contrib.lab.simulation import next_job
+from apps.contrib.lab.simulation import kinds
 from apps.contrib.lab.simulation.columns import (
     N_COUNTERS,
     PENDING,
@@ -41,19 +41,23 @@ from apps.engine.parameters import Settings
 from apps.engine.tree import FairshareTree
 
 _KINDS = {
-    "absolute": next_job.ABSOLUTE,
-    "relative": next_job.RELATIVE,
-    "sigmoid": next_job.SIGMOID,
-    "slurm": next_job.SLURM,
-    "combined": next_job.COMBINED,
+    "absolute": kinds.ABSOLUTE,
+    "relative": kinds.RELATIVE,
+    "sigmoid": kinds.SIGMOID,
+    "slurm": kinds.SLURM,
+    "combined": kinds.COMBINED,
 }
-_FAMILIES = {"relative": next_job.RELATIVE_N, "sigmoid": next_job.SIGMOID_N}
+_FAMILIES = {"relative": kinds.RELATIVE_N, "sigmoid": kinds.SIGMOID_N}
+MOST_SIMULATED_BUCKETS = 20_000_000
+MOST_WEIGHINGS = 20_000_000_000  # buckets × steps
+_LAST = -1e15
+FEW_WEIGHINGS = 1_000_000_000  # of `Aging`; with more, only hours with usage are kept
 
 
 def rule_of(settings: Settings, coarse: int) -> Rule:
     """The rule by which this algorithm computes a component from target and actual."""
     if settings["name"] == "gridwide":
-        return _rule(next_job.GRIDWIDE, coarse=coarse, tie=TIE_POINTS, pad=0.0)
+        return _rule(kinds.GRIDWIDE, coarse=coarse, tie=TIE_POINTS, pad=0.0)
     operator = get_operator(settings["operator"], k=settings.get("k", DEFAULT_K))
     exponent = float(operator.parameters.get("n", 1.0))
     family = operator.name.partition("-")[0]
@@ -71,7 +75,7 @@ def rule_of(settings: Settings, coarse: int) -> Rule:
 
 def flat_rule() -> Rule:
     """The rule where components are given: they are negative ranks of a recompute."""
-    return _rule(next_job.GRIDWIDE)
+    return _rule(kinds.GRIDWIDE)
 
 
 def _rule(
@@ -238,14 +242,6 @@ def _zero_counts(n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(n, dtype=np.int64)
 
 
-MOST_BUCKETS = 20_000_000
-MOST_WEIGHINGS = 20_000_000_000  # buckets × steps
-_LAST = -1e15
-
-
-FEW_WEIGHINGS = 1_000_000_000  # of `Aging`; with more, only hours with usage are kept
-
-
 def ages(window: Window) -> bool:
     """Whether usage loses weight with its age."""
     return window.aging != "none" or window.length_s is not None
@@ -321,7 +317,7 @@ class Aging(Views):
         hours = int(np.ceil(scenario.end_s / BUCKET_S)) + 1
         size = (plan.sites + 1) * plan.queues * hours
         weighings = size * scenario.end_s / scenario.aging_step_s
-        if size > MOST_BUCKETS or weighings > MOST_WEIGHINGS:
+        if size > MOST_SIMULATED_BUCKETS or weighings > MOST_WEIGHINGS:
             raise BadCase(
                 f"{plan.sites} sites, {plan.queues} entries and {hours} hours are {size:.3g} buckets, weighted "
                 f"{weighings / size:.3g} times; fewer hours are simulated with aging",

@@ -16,8 +16,8 @@ from apps.engine.errors import BadCase
 HOUR_S = 3600.0
 RATES = ("every_s", "poisson_s", "load", "trace")
 SHORTEST_S = 1e-3  # bounds of intervals and run times, in seconds
-MOST_JOBS = 5_000_000
-MOST_STREAMS = 10_000
+MOST_STREAMED_JOBS = 5_000_000
+MOST_STREAM_LINES = 10_000
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ def read_streams(
     if not isinstance(lines, list):
         what = "is missing" if lines is None else f"{shown(lines)} can't be used"
         raise BadCase(f"{what}; a list of streams of jobs is allowed", place="workload")
-    if len(lines) > MOST_STREAMS:
-        raise BadCase(f"{len(lines)} streams; at most {MOST_STREAMS:,} are allowed", place="workload")
+    if len(lines) > MOST_STREAM_LINES:
+        raise BadCase(f"{len(lines)} streams; at most {MOST_STREAM_LINES:,} are allowed", place="workload")
     streams = tuple(_read_stream(line, f"workload[{i}]", end_s, sites, policy, traces) for i, line in enumerate(lines))
     expected = sum(stream.expected_jobs for stream in streams)
-    if expected > MOST_JOBS:
+    if expected > MOST_STREAMED_JOBS:
         raise BadCase(
-            f"about {expected:.3g} jobs in {end_s / HOUR_S:g} hours; at most {MOST_JOBS:,} are simulated: "
+            f"about {expected:.3g} jobs in {end_s / HOUR_S:g} hours; at most {MOST_STREAMED_JOBS:,} are simulated: "
             "fewer hours or longer intervals are allowed",
             place="workload",
         )

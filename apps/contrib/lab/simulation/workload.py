@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.contrib.lab.simulation.columns import Arrivals, Departures, Jobs
 from apps.contrib.lab.simulation.scenario import Scenario
-from apps.contrib.lab.simulation.streams import MOST_JOBS, Site, Span, Stream
+from apps.contrib.lab.simulation.streams import MOST_STREAMED_JOBS, Site, Span, Stream
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.errors import BadCase
 
@@ -52,8 +52,8 @@ def draw(scenario: Scenario) -> Workload:
     too_wide = tuple(_count_too_wide(stream, scenario.sites) for stream in scenario.streams)
     columns = _Drawn(*(np.concatenate([_empty[i], *(jobs[i] for jobs in drawn)]) for i in range(len(_Drawn._fields))))
     stream = np.repeat(np.arange(len(drawn)), [len(jobs.at_s) for jobs in drawn]).astype(np.int64)
-    if len(stream) > MOST_JOBS:
-        raise BadCase(f"{len(stream):,} jobs; at most {MOST_JOBS:,} are simulated", place="workload")
+    if len(stream) > MOST_STREAMED_JOBS:
+        raise BadCase(f"{len(stream):,} jobs; at most {MOST_STREAMED_JOBS:,} are simulated", place="workload")
     entries, queue = _queues(scenario, columns.entry)
     site_queue = columns.site * len(entries) + queue
     in_time = np.argsort(columns.at_s, kind="stable")

@@ -10,7 +10,9 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.contrib.notices.kind import Kind
 from apps.contrib.notices.kinds import KINDS
-from apps.contrib.notices.models import Preference
+from apps.contrib.notices.models import Preference, Webhook
+from apps.core.column_bounds import most_characters
+from apps.web import bounds
 from apps.web.shell.forms import NumberField, RefusableForm, choice_field, name_field, select
 
 
@@ -88,10 +90,10 @@ class MailForm(RefusableForm):
 class WebhookForm(RefusableForm):
     """Address of a webhook, and the part of a policy and the kinds of notices that it receives."""
 
-    name = name_field(_("Name"), 128)
+    name = name_field(_("Name"), most_characters(Webhook, "name"))
     url = name_field(
         _("Address"),
-        2048,
+        bounds.URL,
         _("https, port 443 or 8443; other ports only if the operator lists them in FAIRSHARE_OUTBOUND_ALLOW."),
         inputmode="url",
         placeholder="https://hooks.example.org/fairshare",
@@ -99,7 +101,7 @@ class WebhookForm(RefusableForm):
     policy = choice_field(_("Policy"), required=False)
     entry = name_field(
         _("Entry"),
-        8192,
+        bounds.ENTRY,
         _("Includes everything below. Leave empty for the whole policy."),
         required=False,
         placeholder="/atlas",

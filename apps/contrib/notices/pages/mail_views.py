@@ -15,8 +15,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from apps.contrib.notices import digests
 from apps.contrib.notices import mail as mail_message
+from apps.contrib.notices import mail_preferences
 from apps.contrib.notices.kinds import KINDS
 from apps.contrib.notices.pages.forms import MailForm
 from apps.core import clock
@@ -28,7 +28,7 @@ from apps.web.shell.requests import SeeOther, actor_of
 def mail(request: HttpRequest) -> HttpResponse:
     """Mail settings of the user; every mail links here, so that it can be stopped."""
     actor = actor_of(request)
-    mail_settings = digests.get_mail_settings(actor=actor)
+    mail_settings = mail_preferences.get_mail_settings(actor=actor)
     chosen = mail_settings.preference
     wanted = [kind.name for kind in KINDS if kind.name not in chosen.muted]
     initial: dict[str, Any] = {"interval": chosen.interval, "hour": chosen.hour, "kinds": wanted}
@@ -37,16 +37,16 @@ def mail(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         cleaned_data = form.cleaned_data
         try:
-            digests.set_preference(
+            mail_preferences.set_preference(
                 interval=cleaned_data["interval"], hour=cleaned_data["hour"], muted=form.muted(), actor=actor
             )
         except Invalid as error:
             form.add_refusal(error)
         else:
-            digests.set_statement_mail(wanted=cleaned_data["statements"], at=clock.now(), actor=actor)
+            mail_preferences.set_statement_mail(wanted=cleaned_data["statements"], at=clock.now(), actor=actor)
             messages.success(request, _("Saved"))
-            return SeeOther(reverse("dashboard:notice-mail"))
-    notices = reverse("dashboard:notices")
+            return SeeOther(reverse("pages:notice-mail"))
+    notices = reverse("pages:notices")
     context = {
         "form": form,
         "mail_settings": mail_settings,

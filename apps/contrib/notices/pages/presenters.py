@@ -10,7 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.contrib.notices.selectors import NoticeLine
-from apps.web.shell import lines, presentation
+from apps.priorities.sentences import numbers
+from apps.web.shell import lines
 
 ICONS = {"info": "info-circle", "warn": "alert-triangle", "bad": "alert-octagon"}
 BADGES = {"info": "", "warn": "warn", "bad": "bad"}
@@ -41,15 +42,16 @@ def url_of(line: NoticeLine) -> str:
         "mappings": {"policy": policy},
         "members": {"policy": policy, "uid": notice.entry_uid},
         "algorithm": {"policy": policy},
-        "advice": {"policy": policy},
         "scheduler": {"name": facts.get("scheduler")},
+        "scheduler-shares": {"name": facts.get("scheduler")},
+        "scheduler-starts": {"name": facts.get("scheduler")},
         "federation-mount": {"mount": facts.get("mount")},
         "federation-subscription": {"subscription_id": facts.get("subscription")},
     }
     remote = "federation-subscription" if facts.get("is_usage") else "federation-mount"
     route = {"change_set": "change", "remote": remote}.get(line.kind.leads_to, line.kind.leads_to)
     try:
-        return reverse(f"dashboard:{route}", kwargs=route_arguments.get(route, {}))
+        return reverse(f"pages:{route}", kwargs=route_arguments.get(route, {}))
     except NoReverseMatch:
         return ""
 
@@ -57,7 +59,7 @@ def url_of(line: NoticeLine) -> str:
 def headline(n_open: int, n_unread: int) -> str:
     if not n_open:
         return _("No open notices")
-    words = {"n": presentation.count(n_open), "unread": presentation.count(n_unread)}
+    words = {"n": numbers.count(n_open), "unread": numbers.count(n_unread)}
     if n_unread:
         text = ngettext("%(n)s open notice, %(unread)s unread", "%(n)s open notices, %(unread)s unread", n_open)
     else:

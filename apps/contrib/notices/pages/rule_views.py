@@ -53,7 +53,7 @@ def rule(request: HttpRequest, rule: int) -> HttpResponse:
     form = RuleForm(request.POST or None, kind=line.kind, initial=initial)
     if request.method == "POST" and _set_rule(form, line.rule.policy, actor):
         messages.success(request, _("Saved"))
-        return SeeOther(reverse("dashboard:notice-rules"))
+        return SeeOther(reverse("pages:notice-rules"))
     context = {"form": form, "kind": line.kind, "row": draw_rule(line), "is_new": False, **_crumbs(line.kind)}
     return render(request, "contrib/notices/rule.html", context, status=form.status)
 
@@ -73,11 +73,11 @@ def new_rule(request: HttpRequest) -> HttpResponse:
     lines = rule_services.list_rules(policy_slug=choice.cleaned_data["policy"], at=clock.now(), actor=actor)
     existing = next((line for line in lines if line.kind is kind and line.rule.policy == policy), None)
     if existing is not None and request.method != "POST":
-        return SeeOther(reverse("dashboard:notice-rule", kwargs={"rule": existing.rule.pk}))
+        return SeeOther(reverse("pages:notice-rule", kwargs={"rule": existing.rule.pk}))
     form = RuleForm(request.POST or None, kind=kind, initial=RuleForm.initial_of(True, kind.defaults(), NEW))
     if request.method == "POST" and _set_rule(form, policy, actor):
         messages.success(request, _("Saved"))
-        return SeeOther(reverse("dashboard:notice-rules"))
+        return SeeOther(reverse("pages:notice-rules"))
     row = {"place": _place_text(policy), "may_change": True}
     context = {"form": form, "kind": kind, "row": row, "is_new": True, **_crumbs(kind)}
     return render(request, "contrib/notices/rule.html", context, status=form.status)
@@ -87,7 +87,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 def remove_rule(request: HttpRequest, rule: int) -> HttpResponse:
     rule_services.remove_rule(id=rule, version=read_action(request).version, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Removed"))
-    return SeeOther(reverse("dashboard:notice-rules"))
+    return SeeOther(reverse("pages:notice-rules"))
 
 
 def draw_rule(line: RuleRow) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _managed_policies(actor: Actor) -> list[tuple[str, str]]:
 
 
 def _crumbs(kind: Kind | None = None) -> dict[str, Any]:
-    notices, own = reverse("dashboard:notices"), reverse("dashboard:notice-rules")
+    notices, own = reverse("pages:notices"), reverse("pages:notice-rules")
     crumbs: list[dict[str, Any]] = [{"label": _("Notices"), "url": notices}, {"label": _("Rules")}]
     if kind is not None:
         crumbs[-1]["url"] = own

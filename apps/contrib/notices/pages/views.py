@@ -39,14 +39,14 @@ _FIRST = {"bad": 0, "warn": 1, "info": 2}
 
 
 def page_url(**_kwargs: Any) -> str:
-    return reverse("dashboard:notices")
+    return reverse("pages:notices")
 
 
 @require_safe
 def follow(request: HttpRequest, notice: int) -> HttpResponse:
     """Redirect a link in a mail to the page that a notice is about, if the reader may still see it."""
     line = selectors.get_notice(id=notice, at=clock.now(), actor=actor_of(request))
-    return SeeOther(url_of(line) or reverse("dashboard:notices"))
+    return SeeOther(url_of(line) or reverse("pages:notices"))
 
 
 @require_safe

@@ -31,7 +31,7 @@ _BADGES = {"sent": "ok", "failed": "bad", "waiting": "warn", "dropped": ""}
 
 
 def page_url(webhook: int, **_kwargs: Any) -> str:
-    return reverse("dashboard:webhook", kwargs={"webhook": webhook})
+    return reverse("pages:webhook", kwargs={"webhook": webhook})
 
 
 @require_safe
@@ -125,7 +125,7 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
         elif action.step == "remove":
             webhook_services.remove_webhook(**row)
             messages.success(request, _("Removed"))
-            return SeeOther(reverse("dashboard:webhooks"))
+            return SeeOther(reverse("pages:webhooks"))
         else:
             raise Invalid(_("Choose an action."))
     except (Conflict, Stale) as error:
@@ -196,11 +196,11 @@ def _form(request: HttpRequest | None, actor: Actor, line: WebhookLine | None = 
 
 def _crumbs(last: str = "") -> dict[str, Any]:
     crumbs: list[dict[str, Any]] = [
-        {"label": _("Notices"), "url": reverse("dashboard:notices")},
+        {"label": _("Notices"), "url": reverse("pages:notices")},
         {"label": _("Webhooks")},
     ]
     if last:
-        crumbs[-1]["url"] = reverse("dashboard:webhooks")
+        crumbs[-1]["url"] = reverse("pages:webhooks")
         crumbs.append({"label": last})
     return {"crumbs": crumbs}
 

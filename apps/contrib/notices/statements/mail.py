@@ -22,13 +22,15 @@ from apps.contrib.notices.models import Mail, Preference, Statement
 from apps.contrib.notices.statements.selectors import StatementLine, get_statements
 from apps.core.errors import DomainError
 from apps.policies.access.scope import grants_of
+from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.sentences.numbers import UNKNOWN, number
 from apps.series.months import Month
+from apps.web.shell.presentation import hour_unit
 
 _RECENT = timedelta(days=30)  # after the end of a month; later it isn't sent
-_MOST_ENTRIES = 50
+_MOST_MAILED_ENTRIES = 50
 _HOUR_S = 3600.0
 
 
@@ -73,7 +75,9 @@ def compose(mail: Mail, at: datetime) -> EmailMessage | None:
     if not lines:
         return None
     words = {"month": formats.date_format(month.first_on, "F Y"), "policy": policy.name}
-    parts = [_("Core-hours of %(month)s in %(policy)s.") % words, *(_line_text(policy, line) for line in lines)]
+    words["unit"] = hour_unit(settings_of(policy, policy.head_number).metric)
+    intro = _("Usage of %(month)s in %(policy)s, amounts in %(unit)s.") % words
+    parts = [intro, *(_line_text(policy, line) for line in lines)]
     return make_message(mail, _("Statement for %(month)s: %(policy)s") % words, parts)
 
 
@@ -91,17 +95,19 @@ def _lines(policy: Policy, month: Month, actor: Actor, at: datetime) -> list[Sta
             line_of_uid |= {line.uid: line for line in (page.children if page.is_root else [page.chosen])}
     except DomainError:  # no longer visible
         return []
-    return sorted(line_of_uid.values(), key=lambda line: line.path)[:_MOST_ENTRIES]
+    return sorted(line_of_uid.values(), key=lambda line: line.path)[:_MOST_MAILED_ENTRIES]
 
 
 def _line_text(policy: Policy, line: StatementLine) -> str:
     name = slugify(line.name) or "entry"
     link = address(f"/policy/{policy.slug}/n/{line.uid}/{name}/statements/?month={line.month.text}")
-    return f"{one_line(line.path)}\n  {_amounts(line)}\n  {link}"
+    in_units = ", ".join(f"{_hours(each.delivered * _HOUR_S)} {each.unit}" for each in line.in_units)
+    amounts = f"{_amounts(line)}\n  {in_units}" if in_units else _amounts(line)
+    return f"{one_line(line.path)}\n  {amounts}\n  {link}"
 
 
 def _amounts(line: StatementLine) -> str:
-    if line.is_suppressed:
+    if line.suppressed:
         return _("not shown")
     if line.figures is None:
         return UNKNOWN
@@ -111,7 +117,7 @@ def _amounts(line: StatementLine) -> str:
         (_("Used"), figures.used),
         (_("Lent"), figures.lent),
         (_("Missed"), figures.missed),
-        (_("Unclear"), figures.unclear),
+        (_("No data"), figures.unclear),
         (_("Borrowed"), figures.borrowed),
     ]
     return ", ".join(f"{word} {_hours(amount)}" for word, amount in amounts)

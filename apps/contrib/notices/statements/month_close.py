@@ -19,12 +19,13 @@ from apps.contrib.notices.models import Statement
 from apps.contrib.notices.statements.selectors import compute_statement
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
-from apps.series.daily_series import SeriesState, site_zone
+from apps.series.daily_series import SeriesState
+from apps.series.days import site_zone
 from apps.series.months import Month, month_of
 from apps.series.stored_series import load_series, series_state
 
 GRACE = timedelta(days=7)  # usage of the last days arrives late
-MOST_MONTHS = 24  # closed in one run, and how far back
+MOST_CLOSED_MONTHS = 24  # closed in one run, and how far back
 _BATCH = 1_000  # entries read at once
 _LOCK = 0x73746D74  # "stmt"
 
@@ -52,7 +53,7 @@ def _due(policy: Policy, state: SeriesState, at: datetime) -> Iterator[Month]:
         month_of(first_at.astimezone(site_zone()).date()), month_of(state.first_on), key=lambda each: each.first_on
     )
     done = set(Statement.objects.filter(policy=policy).values_list("month_on", flat=True).distinct())
-    for n in range(MOST_MONTHS, 0, -1):
+    for n in range(MOST_CLOSED_MONTHS, 0, -1):
         month = month_of(today).before(n)
         if first.first_on <= month.first_on and month.last_on <= latest and month.first_on not in done:
             yield month

@@ -3,16 +3,13 @@
 Amounts are in the policy's metric (core-seconds where it weights cores alone). Of one entry, over the days d of a month
 on which it competes:
 
-entitled_d = target_d · peers_used_d
-entitled = Σ entitled_d
+entitled = Σ entitled_d, borrowed = Σ borrowed_d as `engine.entitlement` has them of each day
 used = Σ used_d
-borrowed = Σ max(0, used_d − entitled_d)
-lent = Σ max(0, entitled_d − used_d) over days without demand above use
-missed = Σ max(0, entitled_d − used_d) over days on which jobs of its own waited
-unclear = Σ max(0, entitled_d − used_d) over days on which it ran and no source reports whether jobs waited
+lent = Σ unused_d over days without demand above use
+missed = Σ unused_d over days on which jobs of its own waited
+unclear = Σ unused_d over days on which it ran and no source reports whether jobs waited
 
-so that entitled = used + lent + missed + unclear − borrowed, to the last bits. peers_used_d is the usage of the day of
-all that compete with the entry, itself included: what there was to divide.
+so that entitled = used + lent + missed + unclear − borrowed, to the last bits.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import numpy as np
@@ -28,15 +25,20 @@ from django.db.models import Q
 
 from apps.accounts.actor import Actor
 from apps.contrib.notices.models import Statement
+from apps.contrib.notices.statements.in_units import InUnit, delivered_in_units
+from apps.engine.entitlement import entitlement
 from apps.policies.models import Adjustment
 from apps.policies.selectors import entry_history
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.series.daily_series import DailySeries, Mask, SeriesState, day_of, site_zone
+from apps.series.daily_series import DailySeries, Mask, SeriesState
+from apps.series.days import day_of, site_zone
 from apps.series.months import Month, day_today, month_of, read_month
 from apps.series.stored_series import load_series, series_state
 from apps.series.visible_days import as_visible
 
 AMOUNTS = ("entitled", "used", "lent", "missed", "unclear", "borrowed")
+MONTHS = 12
+MOST_STATED_CHILDREN = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +69,17 @@ def compute_statement(series: DailySeries, row: int, month: Month) -> Figures:
     within = np.array([on in month for on in series.days.on], dtype=np.bool_)
     days = within & series.exists[row] & series.competes[row]
     used, target = series.used[row, days], series.target[row, days]
-    entitled = target * series.peers_used[row, days]
-    over = np.maximum(used - entitled, 0.0)
-    under = np.maximum(entitled - used, 0.0)
+    by_day = entitlement(target, used, series.peers_used[row, days])
     waited, knows = series.waited_core_s[row, days] > 0, series.knows_waiting[row, days]
     missed: Mask = waited
     unclear: Mask = ~waited & ~knows & (used > 0)
     return Figures(
-        entitled=float(entitled.sum()),
+        entitled=float(by_day.entitled.sum()),
         used=float(used.sum()),
-        lent=float(under[~missed & ~unclear].sum()),
-        missed=float(under[missed].sum()),
-        unclear=float(under[unclear].sum()),
-        borrowed=float(over.sum()),
+        lent=float(by_day.unused[~missed & ~unclear].sum()),
+        missed=float(by_day.unused[missed].sum()),
+        unclear=float(by_day.unused[unclear].sum()),
+        borrowed=float(by_day.borrowed.sum()),
         n_days=int(days.sum()),
         n_before_first=int((days & series.days.is_before_first).sum()),
         n_unclear=int(unclear.sum()),
@@ -98,10 +98,6 @@ def corrections_of(kept: dict[str, float], now: Figures) -> dict[str, float]:
     return corrections
 
 
-MONTHS = 12
-MOST_CHILDREN = 500
-
-
 @dataclass(frozen=True, slots=True)
 class ShareChange:
     """One published change of the entry's shares in a month; None is *inherit*."""
@@ -116,7 +112,7 @@ class ShareChange:
 class StatementLine:
     """One entry's month.
 
-    figures: None if hidden or missing; is_suppressed distinguishes them. adjusted: None if hidden.
+    figures: None if hidden or missing; suppressed distinguishes them. adjusted: None if hidden.
     corrections: differences of a closed month to a present computation, by amount, new − stored.
     """
 
@@ -125,19 +121,20 @@ class StatementLine:
     name: str
     month: Month
     figures: Figures | None
-    is_suppressed: bool
-    is_rounded: bool
+    suppressed: bool
+    rounded: bool
     adjusted: float | None
     is_closed: bool
     corrections: Mapping[str, float]
     missing_days: int
     has_days: bool = True  # daily data of the month exist
     share_changes: Sequence[ShareChange] = ()  # of the chosen month
+    in_units: Sequence[InUnit] = ()  # of the chosen month, in a policy with several units
 
     @property
     def is_pending(self) -> bool:
         """Whether figures are missing because daily data are, not because there is nothing to divide."""
-        return self.figures is None and not self.is_suppressed and (self.missing_days > 0 or not self.has_days)
+        return self.figures is None and not self.suppressed and (self.missing_days > 0 or not self.has_days)
 
 
 @dataclass(frozen=True)
@@ -156,6 +153,7 @@ class StatementPage:
     hidden_children: int
     state: SeriesState
     is_stale: bool
+    metric: Mapping[str, Any]  # what figures count
 
 
 def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor) -> StatementPage:
@@ -175,10 +173,14 @@ def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor
     months = [last.before(n) for n in range(MONTHS)]
     state = series_state(view.policy)
     known = lines_of(view, [i], months, state.first_on)
-    known[i, wanted] = replace(known[i, wanted], share_changes=_changes(view, uid, wanted))
-    lines = [known[i, each] for each in months]
     children = [child for child in view.tree.children(i) if view.visibility.may_see(child)]
-    parts = lines_of(view, children[:MOST_CHILDREN], [wanted], state.first_on)
+    listed = children[:MOST_STATED_CHILDREN]
+    in_units = delivered_in_units(view, [i, *listed], wanted)
+    known[i, wanted] = replace(
+        known[i, wanted], share_changes=_changes(view, uid, wanted), in_units=in_units.get(i, ())
+    )
+    lines = [known[i, each] for each in months]
+    parts = lines_of(view, listed, [wanted], state.first_on)
     return StatementPage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -188,10 +190,11 @@ def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor
         is_root=i == 0,
         months=lines,
         chosen=known[i, wanted],
-        children=[parts[child, wanted] for child in children[:MOST_CHILDREN]],
-        hidden_children=int(view.tree.n_children[i]) - len(children[:MOST_CHILDREN]),
+        children=[replace(parts[child, wanted], in_units=in_units.get(child, ())) for child in listed],
+        hidden_children=int(view.tree.n_children[i]) - len(listed),
         state=state,
         is_stale=state.stale_from_on is not None and state.stale_from_on <= wanted.last_on,
+        metric=view.settings.metric,
     )
 
 
@@ -245,8 +248,8 @@ def _line(
         name=view.tree.name[i],
         month=month,
         figures=shown,
-        is_suppressed=has and not may,
-        is_rounded=has and not outright,
+        suppressed=has and not may,
+        rounded=has and not outright,
         adjusted=adjusted if outright else None,
         is_closed=is_closed,
         corrections=corrections,

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.utils.text import slugify
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.contrib.onboarding import bounds as of_onboarding
 from apps.contrib.onboarding.first_policy_draft import settings_with
+from apps.contrib.onboarding.rest_site import RestSite
+from apps.contrib.schedulers import bounds as of_schedulers
 from apps.core.typed_numbers import read_number
 from apps.policies.formats.registry import list_formats as list_tree_formats
 from apps.policies.settings import PolicySettings
 from apps.usage.parsers.registry import AUTO
 from apps.usage.parsers.registry import list_formats as list_log_formats
-from apps.web.setting_texts import describe
+from apps.web import bounds
 from apps.web.shell.forms import (
     FILE_CODES,
     FILE_ERRORS,
@@ -26,11 +29,13 @@ from apps.web.shell.forms import (
     name_input,
     text_input,
 )
+from apps.web.texts.algorithm_text import describe
 
 Choices = list[tuple[str, str]]
 # Algorithms offered for a first policy; its Algorithm page offers all of them afterwards.
 OFFERED = ("slurm-fair-tree", "aequus", "gridwide", "slurm-classic", "slurm-depth-oblivious")
-_LONGEST_DAYS = 3_650
+_LONGEST_RECORD_DAYS = 3_650
+_UNITS_S = {"h": 3_600, "min": 60, "s": 1}
 
 
 def _require_slug(name: str) -> str:
@@ -48,7 +53,7 @@ class TreeForm(RefusableForm):
     pasted = forms.CharField(
         label=_("Or paste the output"),
         required=False,
-        max_length=4 * 2**20,
+        max_length=of_onboarding.PASTED,
         strip=False,
         widget=forms.Textarea(
             attrs={"class": "input mono", "rows": "4", "autocomplete": "off", "spellcheck": "false", "wrap": "off"}
@@ -86,13 +91,34 @@ class TreeForm(RefusableForm):
         return str(self.cleaned_data["pasted"]).replace("\r\n", "\n").encode(), str(_("pasted output"))
 
 
+class RestSiteForm(RefusableForm):
+    """Address of slurmrestd, and the usage source that is made for it."""
+
+    field_names: ClassVar[dict[str, str]] = {"collecting.address": "address", "slug": "source_name"}
+    address = name_field(
+        _("Address"), bounds.FOLDER, _("Up to the port: https://slurm.example.org:6820"), inputmode="url"
+    )
+    source_name = name_field(
+        _("Usage source"),
+        bounds.SOURCE_SLUG,
+        _("Its token is in the file of this name in FAIRSHARE_SECRETS_DIR."),
+    )
+
+    def clean_source_name(self) -> str:
+        return _require_slug(self.cleaned_data["source_name"])
+
+    @property
+    def site(self) -> RestSite:
+        return RestSite(self.cleaned_data["address"], slugify(self.cleaned_data["source_name"])[:64])
+
+
 class LogForm(RefusableForm):
     """The accounting log, and the name of the usage source that is created for it."""
 
     field_names = FILE_CODES | {"slug": "source_name"}
-    file = forms.FileField(label=_("File"), max_length=255, error_messages=FILE_ERRORS)
+    file = forms.FileField(label=_("File"), max_length=bounds.FILE_NAME, error_messages=FILE_ERRORS)
     format = forms.ChoiceField(label=_("Format"), initial=AUTO)
-    source_name = name_field(_("Name of the source"), 64)
+    source_name = name_field(_("Name of the source"), bounds.SOURCE_SLUG)
     time_zone = TimeZoneField(
         required=False, widget=name_input(), help_text=_("For times without a zone, such as sacct’s.")
     )
@@ -124,10 +150,10 @@ class FirstPolicyForm(RefusableForm):
     """Name, algorithm and half-life of the first policy, and optionally a scheduler to connect in shadow mode."""
 
     field_names = {"slug": "name", "settings.window.half_life_s": "half_life_days"}  # noqa: RUF012
-    name = name_field(_("Name"), 128)
+    name = name_field(_("Name"), bounds.POLICY_NAME)
     algorithm = forms.ChoiceField(label=_("Priority algorithm"), widget=forms.RadioSelect)
     half_life_days = forms.CharField(
-        label=_("Half-life of usage, in days"), max_length=16, widget=text_input(inputmode="decimal")
+        label=_("Half-life of usage, in days"), max_length=bounds.NUMBER, widget=text_input(inputmode="decimal")
     )
 
     def __init__(
@@ -146,7 +172,9 @@ class FirstPolicyForm(RefusableForm):
         self._policy_settings = policy_settings
         if has_scheduler:
             help_text = _("Its numbers are compared with ours; nothing is sent to it. Leave empty for none.")
-            self.fields["scheduler"] = name_field(_("Scheduler in shadow mode"), 64, help_text, required=False)
+            self.fields["scheduler"] = name_field(
+                _("Scheduler in shadow mode"), of_schedulers.NAME, help_text, required=False
+            )
         if can_collect:
             label = _("Go on collecting with sacct, every 5 minutes, into the same source")
             self.fields["collects"] = forms.BooleanField(label=label, required=False)
@@ -166,7 +194,7 @@ class FirstPolicyForm(RefusableForm):
         except ValueError:
             days = 0.0
         is_never = days == 0 and self._is_slurm and typed == "0"
-        if not is_never and not 0 < days <= _LONGEST_DAYS:
+        if not is_never and not 0 < days <= _LONGEST_RECORD_DAYS:
             raise forms.ValidationError(
                 _("Days above 0, at most 3650, or hours such as 2 h: usage of that age counts half."),
                 code="out_of_range",
@@ -181,9 +209,6 @@ class FirstPolicyForm(RefusableForm):
     def settings(self) -> PolicySettings:
         half_life_s = round(self.cleaned_data["half_life_days"] * 86_400, 3)
         return settings_with(self._policy_settings, self.cleaned_data["algorithm"], half_life_s)
-
-
-_UNITS_S = {"h": 3_600, "min": 60, "s": 1}
 
 
 def read_days(typed: str) -> float:

@@ -12,11 +12,12 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.contrib.onboarding.tree_vs_usage import DAYS, TopEntry, TreeVsUsage, Unplaced
 from apps.mapping.suggestions import Suggestion
 from apps.pages.mapping.presenters import WHY
 from apps.policies.tree.columns import TreeColumns
+from apps.priorities.sentences import numbers
 from apps.web.shell import presentation
 from apps.web.shell.lines import bar_label, tolerance_of
 from apps.web.shell.presentation import Balance
@@ -77,8 +78,8 @@ class UnplacedLine:
 def tree_text(tree: TreeColumns) -> str:
     """Size of the tree, such as “94 users in 6 groups”."""
     n_leaves, n_groups = _counts(tree)
-    users = ngettext("%(n)s user", "%(n)s users", n_leaves) % {"n": presentation.count(n_leaves)}
-    groups = ngettext("%(n)s group", "%(n)s groups", n_groups) % {"n": presentation.count(n_groups)}
+    users = ngettext("%(n)s user", "%(n)s users", n_leaves) % {"n": numbers.count(n_leaves)}
+    groups = ngettext("%(n)s group", "%(n)s groups", n_groups) % {"n": numbers.count(n_groups)}
     # Translators: the size of a tree, such as “94 users in 6 groups”
     return _("%(users)s in %(groups)s") % {"users": users, "groups": groups}
 
@@ -92,7 +93,7 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
     if n_inherit:
         text = ngettext(
             "%(n)s entry inherits its parent’s shares", "%(n)s entries inherit their parents’ shares", n_inherit
-        ) % {"n": presentation.count(n_inherit)}
+        ) % {"n": numbers.count(n_inherit)}
         facts.append(
             Fact(
                 "inherit",
@@ -104,13 +105,13 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
         )
     empty = np.flatnonzero(tree.is_group & (tree.n_children == 0)).tolist()
     if empty:
-        text = ngettext("%(n)s group without members", "%(n)s groups without members", len(empty))
-        text %= {"n": presentation.count(len(empty))}
+        text = ngettext("%(n)s group without users", "%(n)s groups without users", len(empty))
+        text %= {"n": numbers.count(len(empty))}
         facts.append(Fact("empty", (len(empty),), text, _first(tree, empty), is_warning=True))
     nothing = np.flatnonzero(~tree.inherit & (tree.shares == 0)).tolist()
     if nothing:
         text = ngettext("%(n)s entry without shares", "%(n)s entries without shares", len(nothing))
-        text %= {"n": presentation.count(len(nothing))}
+        text %= {"n": numbers.count(len(nothing))}
         facts.append(Fact("no_shares", (len(nothing),), text, _first(tree, nothing), is_warning=True))
     if ignored:
         text = _("Read, but not used: %(what)s") % {"what": ", ".join(ignored)}
@@ -138,8 +139,8 @@ def verdict(against: TreeVsUsage) -> Verdict:
     n_days = against.ledger.n_days
     words = {
         "days": ngettext("On %(n)s day", "In %(n)s days", n_days) % {"n": n_days},
-        "kept": presentation.count(n_reached),
-        "all": presentation.count(len(groups)),
+        "kept": numbers.count(n_reached),
+        "all": numbers.count(len(groups)),
     }
     key = "kept" if n_reached else "none_kept"
     return Verdict(key, _reached_text(against, groups) % words, n_reached, len(groups))
@@ -189,10 +190,10 @@ def group_lines(against: TreeVsUsage) -> tuple[list[GroupLine], str]:
     words = (
         _("Each bar is drawn against its own target: tick 100 %, end 160 %.")
         if own
-        else _("%(first)s to %(last)s") % {"first": 0, "last": presentation.percent(scale, 0)}
+        else _("%(first)s to %(last)s") % {"first": 0, "last": numbers.percent(scale, 0)}
     )
     off_target = [(row.actual, row.target) for row in shown if _balance(against, row, tolerance).is_off_target]
-    decimals = presentation.decimals_of_column(off_target)
+    decimals = numbers.decimals_of_column(off_target)
     return [
         _group_line(against, row, tolerance, bars.against_target(row.target) if own else scale, decimals)
         for row in shown
@@ -228,7 +229,7 @@ def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maxim
     bar = bars.draw(
         actual=actual, target=row.target, maximum=maximum, state=balance.state, width=_WIDTH, tolerance=tolerance
     )
-    tree, shares = against.tree, presentation.compare_shares(actual, row.target, decimals=decimals)
+    tree, shares = against.tree, numbers.compare_shares(actual, row.target, decimals=decimals)
     return GroupLine(
         name=tree.name[row.entry],
         path=tree.path(row.entry),
@@ -269,7 +270,7 @@ def _name(against: TreeVsUsage, row: TopEntry) -> str:
 
 
 def _points(row: TopEntry) -> dict[str, str]:
-    return {"points": presentation.points(row.actual - row.target)}
+    return {"points": numbers.points(row.actual - row.target)}
 
 
 def _distance(row: TopEntry) -> float:

@@ -14,6 +14,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from agent import site_commands
 from apps.accounts.actor import Actor
 from apps.contrib.onboarding.first_policy_draft import (
     LogState,
@@ -25,19 +26,27 @@ from apps.contrib.onboarding.first_policy_draft import (
 )
 from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.pages import presenters as setup_presenters
-from apps.contrib.onboarding.pages.forms import FirstPolicyForm, LogForm, TreeForm, ZoneForm, algorithms_for, typed_days
-from apps.contrib.onboarding.shadow_setup import can_collect, has_scheduler
+from apps.contrib.onboarding.pages.forms import (
+    FirstPolicyForm,
+    LogForm,
+    RestSiteForm,
+    TreeForm,
+    ZoneForm,
+    algorithms_for,
+    typed_days,
+)
+from apps.contrib.onboarding.shadow_setup import can_collect, kind_of
 from apps.contrib.onboarding.slurm_outputs import can_read_here, can_read_log_here
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.contrib.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
-from apps.contrib.onboarding.usage_differences import UsageComparison
-from apps.contrib.onboarding.usage_reasons import USAGE_REASONS
+from apps.contrib.onboarding.usage_reasons import reason_text
 from apps.contrib.schedulers.pages import shadow
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.pages.sources.imports.reports import import_report, reasons, size
 from apps.policies.selectors import list_policies
 from apps.policies.tree.columns import TreeColumns
+from apps.priorities.sentences import numbers
 from apps.usage import selectors as usage
 from apps.usage.import_notes import lost_lines
 from apps.usage.models import Import, RejectedLine
@@ -49,6 +58,9 @@ TREE, LOG, AGAINST = "tree", "log", "against"
 _PATHS = 1_000
 _REJECTED = 5
 _DAY_S = 86_400
+# Commands of schedulers beside Slurm, by their names.
+_OTHER_TREES = {"Grid Engine": "qconf -sstree > tree.txt", "HTCondor": "condor_config_val -dump > pool.txt"}
+_OTHER_LOGS = {"HTCondor": "condor_history -long > history.txt"}
 # Explanation of each offered algorithm for administrators of a scheduler.
 _MEANINGS = {
     "slurm-fair-tree": lambda: _("Fair tree: the numbers of sshare, explained. Can be changed later."),
@@ -71,6 +83,7 @@ class Submitted:
     """Forms that were submitted and are shown again, with their errors."""
 
     tree: TreeForm | None = None
+    rest_site: RestSiteForm | None = None
     log: LogForm | None = None
     zone: ZoneForm | None = None
     policy: FirstPolicyForm | None = None
@@ -102,7 +115,7 @@ def setup_context(
         "submitted": submitted,
         "others": list_policies(actor=actor),
         "crumbs": [{"label": _("First steps")}],
-        "page_url": reverse("dashboard:setup"),
+        "page_url": reverse("pages:setup"),
     }
     against = None
     if beginning is not None and tree is not None:
@@ -124,6 +137,9 @@ def setup_context(
     context["steps"] = _steps(beginning, state, here, context.get("tree_text", ""))
     if here == TREE:
         context |= {"form": submitted.tree or TreeForm(), "limit": 64, "reads_here": can_read_here()}
+        context["rest_form"] = submitted.rest_site or RestSiteForm(initial={"source_name": "slurm"})
+        context |= {"commands": site_commands.script(), "who": _(site_commands.WHO)}
+        context |= {"more_commands": _OTHER_TREES}
     elif here == LOG and beginning is not None:
         context |= _log_context(beginning, state, submitted, actor)
     elif against is not None and beginning is not None and tree is not None:
@@ -162,7 +178,7 @@ def _log_text(beginning: FirstPolicyDraft) -> str:
         return _("from %(name)s") % {"name": beginning.source.name if beginning.source else ""}
     counts = beginning.usage_import.run.counts
     n = int(counts.get("new", 0)) + int(counts.get("duplicate", 0))
-    return ngettext("%(n)s job read", "%(n)s jobs read", n) % {"n": presentation.count(n)}
+    return ngettext("%(n)s job read", "%(n)s jobs read", n) % {"n": numbers.count(n)}
 
 
 def _work_of(beginning: FirstPolicyDraft) -> Import | None:
@@ -190,6 +206,7 @@ def _log_context(beginning: FirstPolicyDraft, state: LogState, submitted: Submit
         "zones": sorted(available_timezones()),
         "sources": sources,
         "command": COMMAND.replace("-X", "-X -S now-90days"),
+        "more_commands": _OTHER_LOGS,
         "limit_bytes": limit,
         "limit": size(limit),
         "reads_here": can_read_log_here(),
@@ -211,7 +228,7 @@ def _against_context(
         "against": against,
         "settings_of_source": None
         if beginning.source is None or not can_collect(beginning) or can_read_log_here()
-        else reverse("dashboard:source-settings", kwargs={"slug": beginning.source.slug}) + "?kind=command",
+        else reverse("pages:source-settings", kwargs={"slug": beginning.source.slug}) + "?kind=command",
         "verdict": setup_presenters.verdict(against),
         "story": setup_presenters.extremes(against),
         "span": setup_presenters.span_text(against),
@@ -220,14 +237,10 @@ def _against_context(
         "scale": scale,
         "unplaced": setup_presenters.unplaced_lines(against),
         "placed": [(*setup_presenters.account_text(names), path) for names, path in against.placed],
-        "unplaced_part": presentation.percent(
-            against.unplaced_core_s / against.used_core_s if against.used_core_s else 0.0
-        ),
+        "unplaced_part": numbers.percent(against.unplaced_core_s / against.used_core_s if against.used_core_s else 0.0),
         "paths": [tree.path(i) for i in range(1, min(len(tree), _PATHS + 1)) if not tree.is_reserve[i]],
         "time_in_band": against.ledger.time_in_band,
-        "deviation": None
-        if against.ledger.mean_deviation is None
-        else presentation.points(against.ledger.mean_deviation),
+        "deviation": None if against.ledger.mean_deviation is None else numbers.points(against.ledger.mean_deviation),
         "half_life": presentation.duration(against.half_life_days * _DAY_S),
         "policy_form": submitted.policy or _first_form(beginning, allowed),
         "algorithms": [(name, label, _MEANINGS[name]()) for name, label in allowed],
@@ -249,13 +262,15 @@ def _first_form(beginning: FirstPolicyDraft, allowed: list[tuple[str, str]]) -> 
     }
     if can_collect(beginning):
         initial["collects"] = True
-    if has_scheduler(beginning):
-        initial["scheduler"] = slugify(beginning.facts.get("policy", ""))
+    has_scheduler = kind_of(beginning) is not None
+    if has_scheduler:
+        of_source = beginning.source.slug if beginning.source else ""
+        initial["scheduler"] = slugify(beginning.facts.get("policy", "")) or of_source
     return FirstPolicyForm(
         initial=initial,
         allowed=allowed,
         policy_settings=policy_settings,
-        has_scheduler=has_scheduler(beginning),
+        has_scheduler=has_scheduler,
         can_collect=collects_here(beginning),
     )
 
@@ -270,7 +285,7 @@ def sshare_context(comparison: SshareComparison) -> dict[str, Any]:
         "lines": shadow.difference_lines(comparison.factors),
         "usage": _usage_text(comparison),
         "n_usage": len(usage.differences),
-        "usage_lines": _usage_lines(usage),
+        "usage_lines": _usage_lines(comparison),
         "as_of": comparison.as_of,
     }
 
@@ -278,19 +293,19 @@ def sshare_context(comparison: SshareComparison) -> dict[str, Any]:
 def _usage_text(comparison: SshareComparison) -> str:
     """Sums of usage in the log and in sshare, and their ratio if it is the same for all users."""
     usage = comparison.usage
-    values = {"ours": presentation.count(usage.ours), "theirs": presentation.count(usage.theirs)}
+    values = {"ours": numbers.count(usage.ours), "theirs": numbers.count(usage.theirs)}
     text = _("Usage in %(unit)s: %(ours)s from the log, %(theirs)s in sshare.")
     text %= values | {"unit": "billing-s" if comparison.unit == "billing_s" else "core-s"}
     if usage.quotient is not None:
         text += " " + _("Every user’s is %(quotient)s times sshare’s.") % {
-            "quotient": presentation.number(usage.quotient, 4)
+            "quotient": numbers.number(usage.quotient, 4)
         }
     return text
 
 
-def _usage_lines(comparison: UsageComparison) -> list[shadow.DifferenceLine]:
+def _usage_lines(comparison: SshareComparison) -> list[shadow.DifferenceLine]:
     return [
-        shadow.DifferenceLine(row, shadow.signed(row.difference, 0), USAGE_REASONS[row.reason])
-        for row in comparison.rows[: shadow.MOST_ROWS]
+        shadow.DifferenceLine(row, shadow.signed(row.difference, 0), reason_text(row, comparison.unit))
+        for row in comparison.usage.rows[: shadow.MOST_SHADOW_ROWS]
         if row.reason != "same"
     ]

@@ -24,9 +24,17 @@ from apps.contrib.onboarding.first_policy_draft import (
     require_setup,
     tree_of,
 )
-from apps.contrib.onboarding.pages.forms import FirstPolicyForm, LogForm, TreeForm, ZoneForm, algorithms_for
+from apps.contrib.onboarding.pages.forms import (
+    FirstPolicyForm,
+    LogForm,
+    RestSiteForm,
+    TreeForm,
+    ZoneForm,
+    algorithms_for,
+)
 from apps.contrib.onboarding.pages.steps import Submitted, collects_here, log_context, show
-from apps.contrib.onboarding.shadow_setup import FirstPolicy, has_scheduler, publish_first_policy
+from apps.contrib.onboarding.rest_site import begin_by_rest
+from apps.contrib.onboarding.shadow_setup import FirstPolicy, kind_of, publish_first_policy
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from apps.pages.sources.imports.reports import size
@@ -38,7 +46,7 @@ _FORM_BYTES = 1_000_000  # allowance for the other fields and boundaries of the 
 
 
 def page_url(**_kwargs: object) -> str:
-    return reverse("dashboard:setup")
+    return reverse("pages:setup")
 
 
 @require_safe
@@ -101,6 +109,21 @@ def here(request: HttpRequest) -> HttpResponse:
             drafting.read_tree_here(**common)
     except (Invalid, TooLarge, Unavailable, Conflict) as refusal:
         return show(request, Submitted(tree=None if is_log else TreeForm(), refusal=refusal), status=422)
+    return SeeOther(page_url())
+
+
+@require_POST
+def slurmrestd(request: HttpRequest) -> HttpResponse:
+    """Steps 1 and 2 with slurmrestd: the tree is read now, and the usage source that is made collects the log."""
+    require_setup(actor_of(request))
+    form = RestSiteForm(request.POST)
+    if not form.is_valid():
+        return show(request, Submitted(tree=TreeForm(), rest_site=form), status=422)
+    try:
+        begin_by_rest(form.site, at=clock.now(), actor=actor_of(request))
+    except (Invalid, TooLarge, Unavailable, Conflict) as refusal:
+        form.add_refusal(refusal)
+        return show(request, Submitted(tree=TreeForm(), rest_site=form), status=422)
     return SeeOther(page_url())
 
 
@@ -212,7 +235,7 @@ def publish(request: HttpRequest) -> HttpResponse:
         request.POST,
         allowed=allowed,
         policy_settings=policy_settings,
-        has_scheduler=has_scheduler(beginning),
+        has_scheduler=kind_of(beginning) is not None,
         can_collect=collects_here(beginning),
     )
     if form.is_valid() and "compare" in request.POST:
@@ -236,8 +259,8 @@ def publish(request: HttpRequest) -> HttpResponse:
         return show(request, Submitted(policy=form), status=422)
     messages.success(request, _("Revision 1 is active. Priorities are being computed; your scheduler keeps its own."))
     if made.scheduler is not None:
-        return SeeOther(reverse("dashboard:scheduler", kwargs={"name": made.scheduler.name}))
-    return SeeOther(reverse("dashboard:policy", kwargs={"policy": made.policy.slug}))
+        return SeeOther(reverse("pages:scheduler", kwargs={"name": made.scheduler.name}))
+    return SeeOther(reverse("pages:policy", kwargs={"policy": made.policy.slug}))
 
 
 @require_POST

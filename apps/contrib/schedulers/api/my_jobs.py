@@ -9,9 +9,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.contrib.schedulers.my_jobs import MOST_JOBS, list_my_waiting_jobs
-from apps.contrib.schedulers.own_waiting_jobs import WaitingJobs
+from apps.contrib.schedulers.my_jobs import MOST_OWN_JOBS, list_my_waiting_jobs
+from apps.contrib.schedulers.own_waiting_jobs import WaitingJob, WaitingJobs
 from apps.core import clock
+from apps.web import bounds
 from apps.web.rest.authentication import SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.records import record_serializer
@@ -19,12 +20,13 @@ from apps.web.rest.views import APIView
 
 
 class WaitingFilterSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG)
 
 
 WaitingJobsSerializer = record_serializer(
     WaitingJobs,
     only="n_mine n_all seen_at listed_by unread silent new_job jobs",
+    jobs=record_serializer(WaitingJob, renamed={"submit": "submit_at"})(many=True),
     texts={
         "n_mine": "Number of the caller's waiting jobs",
         "n_all": "Number of all jobs that wait in the same sources",
@@ -49,6 +51,6 @@ class MyWaitingJobsView(APIView):
         """The caller's waiting jobs, in the scheduler's order where an agent lists them, else by fairshare alone."""
         query = read_query(WaitingFilterSerializer, request)
         waiting_jobs = list_my_waiting_jobs(
-            policy_slug=query["policy"], actor=actor_of(request), at=clock.now(), limit=MOST_JOBS
+            policy_slug=query["policy"], actor=actor_of(request), at=clock.now(), limit=MOST_OWN_JOBS
         )
         return Response(WaitingJobsSerializer(waiting_jobs).data)

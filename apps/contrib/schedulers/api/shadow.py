@@ -9,12 +9,14 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.contrib.schedulers import bounds as of_schedulers
 from apps.contrib.schedulers.api.serializers import SchedulerSerializer, scheduler_json
-from apps.contrib.schedulers.orders import orders_of, tag_of
+from apps.contrib.schedulers.orders import MOST_JOB_PARTITIONS, orders_of, tag_of
 from apps.contrib.schedulers.selectors import Shadow, get_scheduler, get_shadow
 from apps.contrib.schedulers.shadow_differences import REASONS, Comparison, Difference
 from apps.contrib.schedulers.switch_on import SchedulerScope, switch_on
 from apps.core import clock
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, require_if_match
@@ -32,16 +34,18 @@ DifferenceSerializer = record_serializer(
         "theirs": "Factor of the scheduler",
         "difference": "Difference on the scale of the comparison",
     },
-    reason=serializers.ChoiceField(REASONS, help_text="The largest part; rounding; or none if both are equal"),
+    reason=serializers.ChoiceField(
+        REASONS, help_text="What predicts the scheduler's number within 1 % of the difference; none if equal"
+    ),
 )
 
 
 # Numbers of a comparison by their names here, and their descriptions.
-COMPARED = {"users": "n_users", "equal": "n_equal", "unknown": "n_unknown", "scale": "scale", "largest": "largest"}
+COMPARED = ("n_users", "n_equal", "n_unknown", "scale", "largest")
 COMPARED_TEXTS = {
-    "users": "Number of users in both",
-    "equal": "Number of users that are equal in the digits that the scheduler prints",
-    "unknown": "Users of the scheduler without an entry here",
+    "n_users": "Number of users in both",
+    "n_equal": "Number of users that are equal in the digits that the scheduler prints",
+    "n_unknown": "Users of the scheduler without an entry here",
     "scale": "factor for Slurm's algorithms; position in the order, 0 to 1, for others",
     "largest": "Largest absolute difference",
 }
@@ -49,7 +53,6 @@ FactorComparisonSerializer = record_serializer(
     Comparison,
     component="FactorComparison",
     only=(*COMPARED, "differences"),
-    renamed=COMPARED,
     texts=COMPARED_TEXTS,
     differences=DifferenceSerializer(source="ordered", many=True),
 )
@@ -63,13 +66,16 @@ ShadowSerializer = record_serializer(
 
 class SwitchOnSerializer(serializers.Serializer[Any]):
     partitions = BoundedListField(
-        child=serializers.CharField(max_length=64), required=False, default=list, max_length=200
+        child=serializers.CharField(max_length=of_schedulers.PARTITION),
+        required=False,
+        default=list,
+        max_length=MOST_JOB_PARTITIONS,
     )
     subtree = serializers.CharField(
-        max_length=8_400, required=False, default="", allow_blank=True, help_text="Path of an entry"
+        max_length=bounds.ENTRY, required=False, default="", allow_blank=True, help_text="Path of an entry"
     )
     everything = serializers.BooleanField(required=False, default=False)
-    reason = serializers.CharField(max_length=1_000, required=False, default="", allow_blank=True)
+    reason = serializers.CharField(max_length=bounds.REASON, required=False, default="", allow_blank=True)
 
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})

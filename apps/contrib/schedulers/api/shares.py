@@ -9,13 +9,19 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.contrib.schedulers import bounds as of_schedulers
 from apps.contrib.schedulers import selectors, share_orders
+from apps.contrib.schedulers.following import follow_scheduler, plan_following
 from apps.contrib.schedulers.models import ShareOrder
 from apps.contrib.schedulers.permissions import require_manage
 from apps.contrib.schedulers.services import find_to_change
 from apps.contrib.schedulers.share_difference import ShareChange, ShareDifference
 from apps.contrib.schedulers.share_listing import Key
+from apps.contrib.schedulers.share_orders import MOST_ORDER_LINES
 from apps.core import clock
+from apps.pages.policies.api.documents import DocumentDifferenceSerializer
+from apps.policies.files.import_export import PolicyImport
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.inputs import read_body
@@ -25,13 +31,15 @@ from apps.web.rest.views import APIView
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 WRITE = frozenset({POLICIES_WRITE})
-MOST_SHOWN = 5_000
+MOST_SHOWN_SHARES = 5_000
 
 
 class AssociationSerializer(serializers.Serializer[Any]):
-    group = serializers.CharField(max_length=8_400, help_text="Account of Slurm, or path of a node of a share tree")
+    group = serializers.CharField(
+        max_length=bounds.ENTRY, help_text="Account of Slurm, or path of a node of a share tree"
+    )
     user = serializers.CharField(
-        max_length=256,
+        max_length=bounds.USER,
         allow_blank=True,
         required=False,
         default="",
@@ -65,20 +73,26 @@ class SharesSerializer(serializers.Serializer[Any]):
 
 
 class NewOrderSerializer(serializers.Serializer[Any]):
-    tag = serializers.CharField(max_length=64)
+    tag = serializers.CharField(max_length=of_schedulers.TAG)
     put_back = BoundedListField(
         child=AssociationSerializer(),
         required=False,
         allow_null=True,
         default=None,
-        max_length=5_000,
+        max_length=MOST_ORDER_LINES,
         help_text="Associations changed by hand that are to be reset; null: send the changes of the policy",
     )
 
 
 class TakeOverSerializer(serializers.Serializer[Any]):
-    tag = serializers.CharField(max_length=64)
-    lines = BoundedListField(child=AssociationSerializer(), max_length=5_000)
+    tag = serializers.CharField(max_length=of_schedulers.TAG)
+    lines = BoundedListField(child=AssociationSerializer(), max_length=MOST_ORDER_LINES)
+
+
+class FollowSerializer(serializers.Serializer[Any]):
+    dry_run = serializers.BooleanField(
+        required=False, default=False, help_text="true: return the difference and make no draft"
+    )
 
 
 class OrderLineSerializer(serializers.Serializer[Any]):
@@ -173,6 +187,30 @@ class TakeOverView(_ChangedView):
         return Response({"change_set": draft.pk}, status=201)
 
 
+class FollowView(_ChangedView):
+    reach = "objects"
+    scopes: ClassVar[Scopes] = {"POST": WRITE}
+
+    @extend_schema(
+        operation_id="follow_scheduler",
+        request=FollowSerializer,
+        responses={200: DocumentDifferenceSerializer, 201: DocumentDifferenceSerializer},
+    )
+    def post(self, request: Request, scheduler: str) -> Response:
+        """Propose the accounts and users that the agent last listed, without their shares: 201 with the draft.
+
+        200 with `dry_run`, and where nothing differs. An open draft that changes the same is the answer.
+        """
+        body = read_body(FollowSerializer, request)
+        common: dict[str, Any] = {"name": scheduler, "at": clock.now(), "actor": actor_of(request)}
+        done = PolicyImport(plan_following(**common)) if body["dry_run"] else follow_scheduler(**common)
+        response = Response(done.to_json(), status=200 if done.change_set is None else 201)
+        if done.change_set is not None:
+            slug = done.plan.policy.slug
+            response["Location"] = f"/api/v1/policies/{slug}/changesets/{done.change_set.pk}"
+        return response
+
+
 def shares_json(difference: ShareDifference | None) -> dict[str, Any]:
     none: list[ShareChange] = []
     return {
@@ -180,13 +218,15 @@ def shares_json(difference: ShareDifference | None) -> dict[str, Any]:
         "cluster": difference.cluster if difference else "",
         "taken_at": utc_text(difference.listing.taken_at) if difference else None,
         "to_send": AssociationSharesSerializer(
-            (difference.to_send if difference else none)[:MOST_SHOWN], many=True
+            (difference.to_send if difference else none)[:MOST_SHOWN_SHARES], many=True
         ).data,
         "by_hand": AssociationSharesSerializer(
-            (difference.by_hand if difference else none)[:MOST_SHOWN], many=True
+            (difference.by_hand if difference else none)[:MOST_SHOWN_SHARES], many=True
         ).data,
-        "only_in_policy": [key._asdict() for key in (difference.only_here if difference else ())[:MOST_SHOWN]],
-        "only_in_scheduler": [key._asdict() for key in (difference.only_there if difference else ())[:MOST_SHOWN]],
+        "only_in_policy": [key._asdict() for key in (difference.only_here if difference else ())[:MOST_SHOWN_SHARES]],
+        "only_in_scheduler": [
+            key._asdict() for key in (difference.only_there if difference else ())[:MOST_SHOWN_SHARES]
+        ],
         "notes": list(difference.notes) if difference else [],
     }
 

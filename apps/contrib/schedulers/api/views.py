@@ -20,7 +20,7 @@ from apps.contrib.schedulers.api.serializers import (
     PassFilterSerializer,
     PassSerializer,
     PolicyWhyFilterSerializer,
-    QueuedJobSerializer,
+    QueuedJobStartSerializer,
     QueueFilterSerializer,
     QueueSerializer,
     ReportedSerializer,
@@ -34,10 +34,10 @@ from apps.contrib.schedulers.orders import orders_of, tag_of
 from apps.contrib.schedulers.passes import record_pass
 from apps.contrib.schedulers.permissions import require_role
 from apps.contrib.schedulers.selectors import SchedulerView
-from apps.contrib.schedulers.waiting import find_waiting
+from apps.contrib.schedulers.waiting import find_waiting, with_starts
 from apps.core import clock
 from apps.core.errors import FieldProblem
-from apps.core.packing import MOST_EXPANSION, Bounds, Damaged, Expands, unpack_gzip
+from apps.core.packing import MOST_UNPACKING, Bounds, Damaged, Expands, unpack_gzip
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, SCHEDULERS, SELF_READ, Scopes, actor_of
 from apps.web.rest.body_limits import MB
 from apps.web.rest.cursors import encode_cursor, read_cursor
@@ -156,7 +156,7 @@ def _unpacked(body: bytes) -> bytes:
     try:
         return unpack_gzip(body, Bounds(n_bytes=MOST_UNPACKED))
     except Expands as error:
-        message = f"The unpacked body is over {MOST_UNPACKED // MB} MB, or {MOST_EXPANSION} times its size."
+        message = f"The unpacked body is over {MOST_UNPACKED // MB} MB, or {MOST_UNPACKING} times its size."
         raise Refusal(message, code="too_large", status=413) from error
     except Damaged as error:
         raise Refusal(
@@ -217,11 +217,12 @@ class QueueView(APIView):
         query = read_query(QueueFilterSerializer, request)
         position = read_cursor(query)
         query.pop("cursor", None)
+        at = clock.now()
         queue, rows = selectors.list_queue(
             name=scheduler,
             after=-1 if position is None else position,
             **query,
-            at=clock.now(),
+            at=at,
             actor=actor_of(request),
         )
         if queue is None or queue.table.taken_at is None:
@@ -230,7 +231,7 @@ class QueueView(APIView):
             {
                 "taken_at": utc_text(queue.table.taken_at),
                 "jobs": int(np.count_nonzero(queue.seen)),
-                "results": [QueuedJobSerializer(queue.job(i)).data for i in rows],
+                "results": QueuedJobStartSerializer(with_starts(queue, rows, at), many=True).data,
                 "next": encode_cursor(rows[-1]) if len(rows) == query["limit"] else None,
             }
         )

@@ -13,11 +13,12 @@ from apps.contrib.schedulers.lag import HOURS, PassLag
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.selectors import SILENT_INTERVALS
 from apps.contrib.schedulers.waiting import FROZEN
+from apps.priorities.sentences import numbers
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, EndLabel, Figure, Table
 from apps.web.shell import presentation
 
-_MOST_POINTS = 360  # drawn; of more, the longest of each stretch
+_MOST_LAG_POINTS = 360  # drawn; of more, the longest of each stretch
 _FEW = 60  # points that are also dots
 
 
@@ -75,7 +76,7 @@ def lag_figure(scheduler: Scheduler, passes: Sequence[PassLag], at: datetime) ->
 
 def _thinned(passes: Sequence[PassLag]) -> list[PassLag]:
     """At most so many passes as the picture has room for: of each stretch the one with the longest lag."""
-    step = -(-len(passes) // _MOST_POINTS) or 1
+    step = -(-len(passes) // _MOST_LAG_POINTS) or 1
     stretches = (passes[i : i + step] for i in range(0, len(passes), step))
     return [max(stretch, key=lambda each: each.lag_s or 0.0) for stretch in stretches]
 
@@ -100,7 +101,7 @@ def _sentence(known: Sequence[PassLag], limit_s: float, now: datetime) -> str:
     lags = [each.lag_s or 0.0 for each in known]
     low, high = presentation.age(min(lags)), presentation.age(max(lags))
     over = [each for each in known if (each.lag_s or 0.0) > limit_s]
-    values = {"low": low, "high": high, "limit": presentation.duration(limit_s), "n": presentation.count(len(over))}
+    values = {"low": low, "high": high, "limit": presentation.duration(limit_s), "n": numbers.count(len(over))}
     if not over:
         if low == high:
             return _("The lag was %(high)s, within the limit of %(limit)s.") % values
@@ -119,7 +120,7 @@ def _table(passes: Sequence[PassLag]) -> Table:
         columns=(Column(_("Time"), is_number=False), Column(_("Lag")), Column(_("Problem"), is_number=False)),
         rows=[
             [
-                presentation.clock_text(each.ended_at),
+                numbers.clock_text(each.ended_at),
                 "–" if each.lag_s is None else presentation.age(each.lag_s),
                 str(FROZEN.get(each.frozen_code, "")) or (_("values were refused") if each.failed else "–"),
             ]

@@ -33,5 +33,12 @@ def waiting_jobs(request: HttpRequest) -> HttpResponse:
     """The reader's waiting jobs in a policy, best first."""
     policy = request.GET.get("policy", "")
     jobs = list_my_waiting_jobs(policy_slug=policy, actor=actor_of(request), at=clock.now())
-    context = {"waiting_jobs": jobs, "queue": queue_messages(listed_queue(jobs)), "policy_slug": policy}
+    starting = next((job for job in jobs.jobs if job.start is not None), None)
+    context = {
+        "waiting_jobs": jobs,
+        "queue": queue_messages(listed_queue(jobs)),
+        "policy_slug": policy,
+        "has_starts": starting is not None,
+        "starting": starting,
+    }
     return answer_card(request, "contrib/schedulers/_my_waiting_jobs.html", context, title=_("Place in queue"))

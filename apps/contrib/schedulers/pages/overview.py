@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.actor import Actor
+from apps.contrib.schedulers.agreement import pairs_in_order
 from apps.contrib.schedulers.lag import (
     Lag,
     PassLag,
@@ -19,14 +20,24 @@ from apps.contrib.schedulers.lag import (
     list_pass_lags,
     longest,
 )
-from apps.contrib.schedulers.models import Scheduler
+from apps.contrib.schedulers.models import LimitListing, Scheduler
 from apps.contrib.schedulers.pages.presenters import error_text, frozen_text, lag_text
 from apps.contrib.schedulers.selectors import SchedulerView, difference_of, newest_tau
 from apps.contrib.schedulers.switched_queue import SwitchedQueue, open_switched_queue
+from apps.priorities.sentences import numbers
 from apps.web.shell import presentation
 from apps.web.shell.presentation import KeyedText
 
-MOST_MOVES = 10
+MOST_SWITCHED_JOBS = 10
+_STANDSTILLS: dict[str, Any] = {
+    "off": gettext_lazy("Off: nothing is sent"),
+    "new": gettext_lazy("No agent has reported yet"),
+    "silent": gettext_lazy("No agent has reported yet"),
+    "frozen": gettext_lazy("Frozen: the scheduler keeps its last values"),
+    "resetting": gettext_lazy("The agent resets the values that it set"),
+    "reset": gettext_lazy("Values reset: nothing is sent until you resume"),
+    "paused": gettext_lazy("Paused: the scheduler keeps its last values"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,10 @@ class Kpi:
 
 @dataclass(frozen=True)
 class SchedulerOverview:
-    """n_differing: shares, or values of jobs, that differ; n_compared: of how many; None: unknown."""
+    """n_differing: shares, or values of jobs, that differ; n_compared: of how many; None: unknown.
+
+    pairs_in_order: of 100 pairs of users, those that its own order has in this order, too.
+    """
 
     view: SchedulerView
     lag: Lag | None
@@ -51,7 +65,7 @@ class SchedulerOverview:
     n_differing: int | None
     n_compared: int
     last_bad: Any
-    tau: float | None
+    pairs_in_order: int | None
 
     @property
     def is_sending(self) -> bool:
@@ -60,6 +74,10 @@ class SchedulerOverview:
     @property
     def is_of_shares(self) -> bool:
         return self.view.scheduler.carries == Scheduler.Carries.SHARES
+
+    @property
+    def is_of_limits(self) -> bool:
+        return self.view.scheduler.carries == Scheduler.Carries.LIMITS
 
 
 def load_overview(view: SchedulerView, *, at: datetime, actor: Actor) -> SchedulerOverview:
@@ -70,10 +88,11 @@ def load_overview(view: SchedulerView, *, at: datetime, actor: Actor) -> Schedul
         difference = difference_of(scheduler)
         if difference is not None:
             n_differing, n_compared = len(difference.changes), len(difference.wanted)
-    else:
-        switched = open_switched_queue(scheduler, at=at, actor=actor, limit=MOST_MOVES)
+    elif scheduler.carries == Scheduler.Carries.PRIORITIES:
+        switched = open_switched_queue(scheduler, at=at, actor=actor, limit=MOST_SWITCHED_JOBS)
         if switched is not None and switched.n_valued:
             n_differing, n_compared = switched.n_differing, switched.n_valued
+    tau = newest_tau(scheduler, at)
     return SchedulerOverview(
         view=view,
         lag=current_lag(scheduler, view.last, at),
@@ -82,7 +101,7 @@ def load_overview(view: SchedulerView, *, at: datetime, actor: Actor) -> Schedul
         n_differing=n_differing,
         n_compared=n_compared,
         last_bad=last_bad_pass(scheduler),
-        tau=newest_tau(scheduler, at),
+        pairs_in_order=None if tau is None else pairs_in_order(tau),
     )
 
 
@@ -96,23 +115,14 @@ def headline(overview: SchedulerOverview) -> KeyedText:
         text = ngettext(
             "%(n)s value was refused in the last pass", "%(n)s values were refused in the last pass", last.failed
         )
-        return KeyedText(state, text % {"n": presentation.count(last.failed)})
+        return KeyedText(state, text % {"n": numbers.count(last.failed)})
     if state != "running":
         return KeyedText(state, str(_STANDSTILLS[state]))
+    if overview.is_of_limits:
+        return _limits_headline(overview.view.scheduler)
     if overview.is_of_shares:
         return _shares_headline(overview)
     return _sending_headline(overview) if overview.is_sending else _shadow_headline(overview.switched)
-
-
-_STANDSTILLS: dict[str, Any] = {
-    "off": gettext_lazy("Off: nothing is sent"),
-    "new": gettext_lazy("No agent has reported yet"),
-    "silent": gettext_lazy("No agent has reported yet"),
-    "frozen": gettext_lazy("Frozen: the scheduler keeps its last values"),
-    "resetting": gettext_lazy("The agent resets the values that it set"),
-    "reset": gettext_lazy("Values reset: nothing is sent until you resume"),
-    "paused": gettext_lazy("Paused: the scheduler keeps its last values"),
-}
 
 
 def _shadow_headline(switched: SwitchedQueue | None) -> KeyedText:
@@ -121,13 +131,13 @@ def _shadow_headline(switched: SwitchedQueue | None) -> KeyedText:
     if not switched.n_jobs:
         return KeyedText("running-idle", _("On time. No job is waiting"))
     if not switched.n_moved:
-        return KeyedText("running-same", _("On time. Turned on, no waiting job would change place"))
+        return KeyedText("running-same", _("On time. If turned on, no job would move"))
     text = ngettext(
-        "On time. Turned on, %(n)s of %(of)s waiting job would change place",
-        "On time. Turned on, %(n)s of %(of)s waiting jobs would change place",
+        "On time. If turned on, %(n)s of %(of)s job would move",
+        "On time. If turned on, %(n)s of %(of)s jobs would move",
         switched.n_jobs,
     )
-    values = {"n": presentation.count(switched.n_moved), "of": presentation.count(switched.n_jobs)}
+    values = {"n": numbers.count(switched.n_moved), "of": numbers.count(switched.n_jobs)}
     return KeyedText("running-moves", text % values)
 
 
@@ -136,13 +146,29 @@ def _sending_headline(overview: SchedulerOverview) -> KeyedText:
         return KeyedText("running-on", _("On time"))
     if not overview.n_differing:
         return KeyedText("running-set", _("On time. Every waiting job has its value"))
+    values = {"n": numbers.count(overview.n_differing), "of": numbers.count(overview.n_compared)}
+    if overview.switched is not None and overview.switched.n_moved == 0:
+        text = ngettext(
+            "On time, in order. %(n)s of %(of)s waiting job has an older value",
+            "On time, in order. %(n)s of %(of)s waiting jobs have older values",
+            overview.n_compared,
+        )
+        return KeyedText("running-in-order", text % values)
     text = ngettext(
         "On time. %(n)s of %(of)s waiting job has another value",
         "On time. %(n)s of %(of)s waiting jobs have another value",
         overview.n_compared,
     )
-    values = {"n": presentation.count(overview.n_differing), "of": presentation.count(overview.n_compared)}
     return KeyedText("running-differs", text % values)
+
+
+def _limits_headline(scheduler: Scheduler) -> KeyedText:
+    listing = LimitListing.objects.filter(scheduler=scheduler).first()
+    n = sum(each["code"] == "set" for each in (listing.accounts if listing else []))
+    if not n:
+        return KeyedText("running-unlimited", _("On time. No account is limited"))
+    text = ngettext("On time. %(n)s account is limited", "On time. %(n)s accounts are limited", n)
+    return KeyedText("running-limited", text % {"n": numbers.count(n)})
 
 
 def _shares_headline(overview: SchedulerOverview) -> KeyedText:
@@ -152,7 +178,7 @@ def _shares_headline(overview: SchedulerOverview) -> KeyedText:
     if not n:
         return KeyedText("running-set", _("On time. The scheduler has the policy’s shares"))
     text = ngettext("On time. %(n)s share differs from the policy", "On time. %(n)s shares differ from the policy", n)
-    return KeyedText("running-differs", text % {"n": presentation.count(n)})
+    return KeyedText("running-differs", text % {"n": numbers.count(n)})
 
 
 def kpis(overview: SchedulerOverview, now: datetime) -> list[Kpi]:
@@ -171,12 +197,12 @@ def kpis(overview: SchedulerOverview, now: datetime) -> list[Kpi]:
         shade = "warn" if most.lag_s > limit_s else ""
         shown.append(Kpi("longest", _("Longest lag of a pass"), presentation.age(most.lag_s), note, shade))
     if overview.n_differing is not None:
-        of = presentation.count(overview.n_compared)
+        of = numbers.count(overview.n_compared)
         note = (_("of %(n)s shares") if overview.is_of_shares else _("of %(n)s waiting jobs")) % {"n": of}
-        shown.append(Kpi("differing", _("Values that differ"), presentation.count(overview.n_differing), note))
+        shown.append(Kpi("differing", _("Values that differ"), numbers.count(overview.n_differing), note))
     if overview.switched is not None and overview.switched.n_moved is not None:
-        of = presentation.count(overview.switched.n_jobs)
-        moved = presentation.count(overview.switched.n_moved)
+        of = numbers.count(overview.switched.n_jobs)
+        moved = numbers.count(overview.switched.n_moved)
         shown.append(Kpi("moved", _("Would change place"), moved, _("of %(n)s waiting jobs") % {"n": of}))
     if view.last is not None:
         shown.append(_last_failure(overview, now))
@@ -195,7 +221,7 @@ def _last_failure(overview: SchedulerOverview, now: datetime) -> Kpi:
 def passes_title(passes: Sequence[PassLag]) -> str:
     """Title of the folded list: how many passes of a day, and how many of them failed."""
     n, n_bad = len(passes), sum(each.is_bad for each in passes)
-    values = {"n": presentation.count(n), "bad": presentation.count(n_bad)}
+    values = {"n": numbers.count(n), "bad": numbers.count(n_bad)}
     if not n:
         return _("Passes: none in 24 h")
     return (_("Passes: %(n)s in 24 h, %(bad)s failed") if n_bad else _("Passes: %(n)s in 24 h, none failed")) % values

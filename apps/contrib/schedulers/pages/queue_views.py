@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from apps.contrib.schedulers.pages import presenters
+from apps.contrib.schedulers.pages import waiting_rows
 from apps.contrib.schedulers.waiting import find_waiting, list_waiting
 from apps.core import clock
 from apps.core.errors import Conflict, NotFound, status_of
@@ -26,7 +26,7 @@ def ask(request: HttpRequest, policy: str) -> HttpResponse:
     """List waiting jobs that the reader may see; `?job=` redirects to one job."""
     policy_row = get_policy(slug=policy, actor=actor_of(request), scope="self:read")
     if job := request.GET.get("job", "").strip()[:100]:
-        return SeeOther(reverse("dashboard:job-why-of", kwargs={"policy": policy, "job": job.replace("/", "")}))
+        return SeeOther(reverse("pages:job-why-of", kwargs={"policy": policy, "job": job.replace("/", "")}))
     return _page(request, policy_row, {})
 
 
@@ -49,9 +49,10 @@ def why(request: HttpRequest, policy: str, job: str) -> HttpResponse:
         return _page(request, page, context, status=status_of(error))
     context = {
         "waiting": waiting,
-        "verdict": presenters.verdict(waiting),
-        "terms": presenters.term_lines(waiting),
-        "ahead": presenters.ahead_lines(waiting),
+        "verdict": waiting_rows.verdict(waiting),
+        "terms": waiting_rows.term_lines(waiting),
+        "zero_terms_text": waiting_rows.zero_terms_text(waiting),
+        "ahead": waiting_rows.ahead_lines(waiting),
         "age_s": max((clock.now() - waiting.taken_at).total_seconds(), 0.0),
         "crumbs": _crumbs(page, job),
     }
@@ -65,9 +66,9 @@ def _page(request: HttpRequest, policy: Policy, context: dict[str, Any], *, stat
 
 
 def _crumbs(policy: Policy, job: str = "") -> list[dict[str, str]]:
-    first = {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})}
+    first = {"label": policy.name, "url": reverse("pages:policy", kwargs={"policy": policy.slug})}
     all_jobs = {"label": _("Queue")}
     if not job:
         return [first, all_jobs]
-    address = reverse("dashboard:job-why", kwargs={"policy": policy.slug})
+    address = reverse("pages:job-why", kwargs={"policy": policy.slug})
     return [first, {**all_jobs, "url": address}, {"label": job}]

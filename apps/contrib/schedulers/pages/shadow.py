@@ -15,7 +15,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.contrib.schedulers.figures import DAYS, PERIODS_DAYS, agreement_figure
+from apps.contrib.schedulers.agreement import pairs_in_order
+from apps.contrib.schedulers.figures import DAYS, agreement_figure
 from apps.contrib.schedulers.orders import orders_of, tag_of
 from apps.contrib.schedulers.selectors import get_shadow, list_agreement, list_partitions, newest_tau
 from apps.contrib.schedulers.shadow_differences import Comparison, Difference
@@ -23,19 +24,22 @@ from apps.contrib.schedulers.switch_on import SchedulerScope
 from apps.contrib.schedulers.switch_on import switch_on as switch_scheduler_on
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, Stale, status_of
+from apps.priorities.sentences import numbers
 from apps.web.figures import Figure
 from apps.web.figures.figure import read_days
-from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of
 
-MOST_ROWS = 20
+MOST_SHADOW_ROWS = 20
 _DIGITS = 6  # as sshare prints them
 REASONS: dict[str, Any] = {
     "usage": gettext_lazy("usage differs"),
     "tree": gettext_lazy("tree differs"),
-    "rule": gettext_lazy("rule differs"),
+    "both": gettext_lazy("usage and tree differ"),
+    "restart": gettext_lazy("Slurm’s EffectvUsage doesn’t follow its RawUsage: after a restart, until jobs run"),
+    "rule": gettext_lazy("another algorithm of Slurm"),
+    "unexplained": gettext_lazy("unexplained"),
     "rounding": gettext_lazy("rounding"),
     "none": gettext_lazy("equal"),
 }
@@ -52,7 +56,7 @@ class DifferenceLine:
 
 
 def difference_lines(comparison: Comparison) -> list[DifferenceLine]:
-    return [_line(difference) for difference in comparison.ordered()[:MOST_ROWS]]
+    return [_line(difference) for difference in comparison.ordered()[:MOST_SHADOW_ROWS]]
 
 
 def _line(difference: Difference) -> DifferenceLine:
@@ -68,10 +72,10 @@ def _line(difference: Difference) -> DifferenceLine:
 
 
 def signed(value: float, digits: int = _DIGITS) -> str:
-    text = presentation.number(abs(value), digits) if digits else presentation.count(abs(value))
+    text = numbers.number(abs(value), digits) if digits else numbers.count(abs(value))
     if not text.strip("0.,"):
         return "0"
-    return f"{presentation.MINUS if value < 0 else '+'}{text}"
+    return f"{numbers.MINUS if value < 0 else '+'}{text}"
 
 
 def headline(comparison: Comparison, tau: float | None = None) -> str:
@@ -80,7 +84,7 @@ def headline(comparison: Comparison, tau: float | None = None) -> str:
     if not of:
         return _("None of its users has an entry here.")
     n = of - comparison.n_equal
-    values = {"n": presentation.count(n), "of": presentation.count(of)}
+    values = {"n": numbers.count(n), "of": numbers.count(of)}
     if not n:
         text = ngettext("%(of)s user agrees with the scheduler", "All %(of)s users agree with the scheduler", of)
         return text % values
@@ -90,20 +94,20 @@ def headline(comparison: Comparison, tau: float | None = None) -> str:
             "%(n)s of %(of)s factors differ from the scheduler’s, by %(most)s at most",
             of,
         )
-        return text % {**values, "most": presentation.number(comparison.largest, 3)}
+        return text % {**values, "most": numbers.number(comparison.largest, 3)}
     if tau is not None:
         text = ngettext(
-            "%(n)s of %(of)s rank differs from the scheduler’s (Kendall’s tau %(tau)s)",
-            "%(n)s of %(of)s ranks differ from the scheduler’s (Kendall’s tau %(tau)s)",
+            "%(n)s of %(of)s rank differs from the scheduler’s; %(pairs)s of 100 pairs have the same order",
+            "%(n)s of %(of)s ranks differ from the scheduler’s; %(pairs)s of 100 pairs have the same order",
             of,
         )
-        return text % {**values, "tau": presentation.number(tau, 2)}
+        return text % {**values, "pairs": pairs_in_order(tau)}
     text = ngettext(
         "%(n)s of %(of)s rank differs from the scheduler’s, by %(most)s of the order at most",
         "%(n)s of %(of)s ranks differ from the scheduler’s, by %(most)s of the order at most",
         of,
     )
-    return text % {**values, "most": presentation.percent(comparison.largest)}
+    return text % {**values, "most": numbers.percent(comparison.largest)}
 
 
 def by_reason(differences: Sequence[Difference]) -> list[tuple[str, str, int]]:
@@ -147,13 +151,13 @@ def switch_on(request: HttpRequest, name: str) -> HttpResponse:
     except (Invalid, Conflict, Stale) as refusal:
         return _page(request, name, refusal=refusal, status=status_of(refusal))
     messages.success(request, _("Switched on. The agent sends values in its next pass."))
-    return SeeOther(reverse("dashboard:scheduler-shadow", kwargs={"name": name}))
+    return SeeOther(reverse("pages:scheduler-shadow", kwargs={"name": name}))
 
 
 def _page(request: HttpRequest, name: str, *, refusal: DomainError | None = None, status: int = 200) -> HttpResponse:
     shadow_view = get_shadow(name=name, at=clock.now(), actor=actor_of(request))
     scheduler, compared = shadow_view.scheduler, shadow_view.comparison
-    source = reverse("dashboard:scheduler-agreement", kwargs={"name": name})
+    source = reverse("pages:scheduler-agreement", kwargs={"name": name})
     context: dict[str, Any] = {
         "scheduler": scheduler,
         "orders": orders_of(scheduler),
@@ -165,8 +169,8 @@ def _page(request: HttpRequest, name: str, *, refusal: DomainError | None = None
         "typed": request.POST if refusal else {},
         "agreement": framed(request, source, lambda: _figure(request, name)),
         "crumbs": [
-            {"label": _("Schedulers"), "url": reverse("dashboard:schedulers")},
-            {"label": name, "url": reverse("dashboard:scheduler", kwargs={"name": name})},
+            {"label": _("Schedulers"), "url": reverse("pages:schedulers")},
+            {"label": name, "url": reverse("pages:scheduler", kwargs={"name": name})},
             {"label": _("Compare")},
         ],
     }
@@ -190,6 +194,6 @@ def _problem(refusal: DomainError | None) -> str:
 
 
 def _figure(request: HttpRequest, name: str) -> Figure:
-    n_days = read_days(request.GET, DAYS, PERIODS_DAYS)
+    n_days = read_days(request.GET, DAYS)
     agreement_days = list_agreement(name=name, n_days=n_days, at=clock.now(), actor=actor_of(request))
     return agreement_figure(agreement_days, request.GET)

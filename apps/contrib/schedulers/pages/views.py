@@ -22,34 +22,41 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from agent.build import build
 from apps.contrib.jobs.gateway.selectors import has_ledger
 from apps.contrib.schedulers import selectors, services, share_orders
+from apps.contrib.schedulers.following import follow_scheduler, get_changes
 from apps.contrib.schedulers.lag import list_pass_lags
 from apps.contrib.schedulers.models import Scheduler, ShareOrder
 from apps.contrib.schedulers.orders import orders_of, tag_of
-from apps.contrib.schedulers.pages import presenters
+from apps.contrib.schedulers.pages import forms, presenters, share_rows
+from apps.contrib.schedulers.pages.connecting import managed_policies
+from apps.contrib.schedulers.pages.forms import SchedulerForm
 from apps.contrib.schedulers.pages.lag_figure import lag_figure
 from apps.contrib.schedulers.pages.overview import headline, kpis, load_overview, passes_title
-from apps.contrib.schedulers.pages.presenters import SchedulerForm
 from apps.contrib.schedulers.selectors import SchedulerView, get_share_difference, list_share_orders
 from apps.core import clock
-from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, Stale
+from apps.core.errors import Conflict, DomainError, Invalid, Stale
 from apps.core.typed_numbers import read_whole
 from apps.pages.help.terminal import program_answer
-from apps.policies.access.managers import manages
-from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
-from apps.web.shell import presentation
+from apps.priorities.sentences import numbers
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of
 
 _REFUSALS = (Invalid, Conflict, Stale)
 _PASSES = 30
+_SWITCHES: dict[str, Callable[..., Scheduler]] = {
+    "pause": services.pause_scheduler,
+    "resume": services.resume_scheduler,
+    "reset-values": services.request_reset,
+}
+MOST_DIFFERENCE_ROWS = 200
+_ORDERS = 10
 
 
 @require_safe
 def schedulers(request: HttpRequest) -> HttpResponse:
     """List the schedulers of the policies that the actor manages; an administrator may have none yet."""
-    policies = [] if _begins(request) else _managed(request)
+    policies = [] if _begins(request) else managed_policies(request)
     scheduler_views = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
     lines = [presenters.line_of(view) for view in scheduler_views]
     context = {
@@ -59,28 +66,6 @@ def schedulers(request: HttpRequest) -> HttpResponse:
         "crumbs": [{"label": _("Schedulers")}],
     }
     return render(request, "contrib/schedulers/schedulers.html", context)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def new(request: HttpRequest) -> HttpResponse:
-    """Connect a scheduler of any kind; it starts in shadow mode, which sends nothing."""
-    policies = _managed(request)
-    if request.method != "POST":
-        initial = {**presenters.default_values(), "policy": request.GET.get("policy", policies[0].slug)}
-        return _form(request, SchedulerForm(initial=initial, policies=policies))
-    form = SchedulerForm(request.POST, policies=policies)
-    if form.is_valid():
-        named = {"policy_slug": form.cleaned_data["policy"], "name": form.cleaned_data["name"]}
-        try:
-            made = services.connect_scheduler(
-                **named, settings=form.settings(), at=clock.now(), actor=actor_of(request)
-            )
-        except _REFUSALS as refusal:
-            form.add_refusal(refusal)
-        else:
-            messages.success(request, _("The scheduler is saved. Install its agent next: then it is connected."))
-            return SeeOther(_url(made.name))
-    return _form(request, form, status=422)
 
 
 @require_safe
@@ -93,8 +78,7 @@ def scheduler(request: HttpRequest, name: str) -> HttpResponse:
     passes = selectors.list_passes(name=name, limit=_PASSES, at=at, actor=actor)
     others = [other for other in selectors.list_schedulers(at=at, actor=actor) if other.scheduler.pk != scheduler.pk]
     checks = presenters.check_lines(scheduler)
-    figure = reverse("dashboard:scheduler-lag", kwargs={"name": name})
-    site = request.build_absolute_uri("/").rstrip("/")
+    figure = reverse("pages:scheduler-lag", kwargs={"name": name})
     context = {
         "scheduler": scheduler,
         "orders": orders_of(scheduler),
@@ -107,8 +91,9 @@ def scheduler(request: HttpRequest, name: str) -> HttpResponse:
         "others": [presenters.line_of(other) for other in others],
         "passes": [presenters.pass_line(agent_pass) for agent_pass in passes],
         "checks": checks,
+        "restored_lines": presenters.restored_lines(scheduler),
         "n_to_change": sum(check.shade != "ok" for check in checks),
-        "installing": presenters.installing(site, scheduler),
+        "reset_command": presenters.reset_command(scheduler),
         "tag": tag_of(scheduler),
         "has_ledger": has_ledger(scheduler.policy.slug),
         "crumbs": _crumbs(scheduler.name),
@@ -128,7 +113,7 @@ def change_settings(request: HttpRequest, name: str) -> HttpResponse:
     """Change the settings of a scheduler; `tag` identifies the state that the page showed."""
     scheduler = _view(request, name).scheduler
     if request.method != "POST":
-        return _form(request, SchedulerForm(initial=presenters.initial_of(scheduler), policies=[]), scheduler)
+        return _form(request, SchedulerForm(initial=forms.initial_of(scheduler), policies=[]), scheduler)
     form = SchedulerForm(request.POST, policies=[])
     if form.is_valid():
         try:
@@ -142,13 +127,6 @@ def change_settings(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, _("Saved"))
             return SeeOther(_url(name))
     return _form(request, form, scheduler, status=form.status)
-
-
-_SWITCHES: dict[str, Callable[..., Scheduler]] = {
-    "pause": services.pause_scheduler,
-    "resume": services.resume_scheduler,
-    "reset-values": services.request_reset,
-}
 
 
 @require_POST
@@ -170,6 +148,7 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
     context: dict[str, Any] = {
         "scheduler": scheduler,
         "tag": tag_of(scheduler),
+        "restored_lines": presenters.restored_lines(scheduler),
         "crumbs": _crumbs(scheduler.name, _("Remove")),
     }
     if request.method == "POST":
@@ -183,7 +162,7 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
             context |= {"problem": refusal.message, "reason": action.reason}
             return render(request, "contrib/schedulers/remove.html", context, status=status)
         messages.success(request, _("Removed"))
-        return SeeOther(reverse("dashboard:schedulers"))
+        return SeeOther(reverse("pages:schedulers"))
     return render(request, "contrib/schedulers/remove.html", context)
 
 
@@ -217,47 +196,30 @@ def _begins(request: HttpRequest) -> bool:
     return actor.is_admin and not list_policies(actor=actor)
 
 
-def _managed(request: HttpRequest) -> list[Policy]:
-    """Policies that the actor manages; raises NotAllowed if there are none."""
-    actor, at = actor_of(request), clock.now()
-    policies = [policy for policy in list_policies(actor=actor) if manages(policy, actor, at)]
-    if not policies:
-        raise NotAllowed(_("Schedulers are visible to managers of a whole policy."))
-    return policies
-
-
 def _view(request: HttpRequest, name: str) -> SchedulerView:
     return selectors.get_scheduler(name=name, at=clock.now(), actor=actor_of(request))
 
 
 def _url(name: str) -> str:
-    return reverse("dashboard:scheduler", kwargs={"name": name})
+    return reverse("pages:scheduler", kwargs={"name": name})
 
 
 def _crumbs(name: str, last: str = "") -> list[dict[str, str]]:
-    crumbs = [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": name, "url": _url(name)}]
+    crumbs = [{"label": _("Schedulers"), "url": reverse("pages:schedulers")}, {"label": name, "url": _url(name)}]
     return [*crumbs, {"label": last}] if last else [crumbs[0], {"label": name}]
 
 
-def _form(
-    request: HttpRequest, form: SchedulerForm, scheduler: Scheduler | None = None, *, status: int = 200
-) -> HttpResponse:
+def _form(request: HttpRequest, form: SchedulerForm, scheduler: Scheduler, *, status: int = 200) -> HttpResponse:
     context = {
         "form": form,
         "scheduler": scheduler,
-        "tag": tag_of(scheduler) if scheduler else "",
-        "about": [form[name] for name in presenters.ABOUT if name in form.fields],
-        "sent": [form[name] for name in presenters.SENT],
-        "bounds": [form[name] for name in presenters.BOUNDS],
-        "crumbs": _crumbs(scheduler.name, _("Settings"))
-        if scheduler
-        else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect a scheduler")}],
+        "tag": tag_of(scheduler),
+        "about": [form[name] for name in forms.ABOUT],
+        "sent": [form[name] for name in forms.SENT],
+        "bounds": [form[name] for name in forms.BOUNDS],
+        "crumbs": _crumbs(scheduler.name, _("Settings")),
     }
     return render(request, "contrib/schedulers/form.html", context, status=status)
-
-
-MOST_ROWS = 200
-_ORDERS = 10
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -265,7 +227,8 @@ def shares(request: HttpRequest, name: str) -> HttpResponse:
     """Compare the scheduler's shares with the policy's; POST runs the action of the button `to`.
 
     send: set all differences. put-back: overwrite the chosen manual changes. take-over: add them to a draft.
-    cancel: cancel an order. `tag` identifies the lines that the page showed.
+    follow: a draft of the scheduler's accounts and users, without its shares. cancel: cancel an order.
+    `tag` identifies the lines that the page showed.
     """
     scheduler = selectors.get_scheduler(name=name, at=clock.now(), actor=actor_of(request)).scheduler
     problem = None
@@ -298,16 +261,21 @@ def _change_shares(request: HttpRequest, scheduler: Scheduler) -> str:
         else:
             draft = share_orders.take_over_shares(tag=tag, keys=keys, **common)
             messages.success(request, _("The shares are in your draft: publish it."))
-            return reverse("dashboard:change", kwargs={"change_set": draft.pk})
+            return reverse("pages:change", kwargs={"change_set": draft.pk})
+    elif to == "follow":
+        change_set = follow_scheduler(**common).change_set
+        if change_set is not None:
+            return reverse("pages:policy-file", kwargs={"policy": scheduler.policy.slug, "change_set": change_set.pk})
+        messages.info(request, _("Nothing to change: the policy has the scheduler’s accounts and users."))
     else:
-        raise Invalid(_("There is: %(names)s.") % {"names": "send, put-back, take-over, cancel"})
-    return reverse("dashboard:scheduler-shares", kwargs={"name": scheduler.name})
+        raise Invalid(_("There is: %(names)s.") % {"names": "send, put-back, take-over, follow, cancel"})
+    return reverse("pages:scheduler-shares", kwargs={"name": scheduler.name})
 
 
 def _report_order(request: HttpRequest, order: ShareOrder) -> None:
     n = len(order.lines)
     text = ngettext("%(n)s share is set in the agent’s next pass.", "%(n)s shares are set in the agent’s next pass.", n)
-    messages.success(request, text % {"n": presentation.count(n)})
+    messages.success(request, text % {"n": numbers.count(n)})
 
 
 def _shares_page(request: HttpRequest, scheduler: Scheduler, problem: DomainError | None) -> HttpResponse:
@@ -317,17 +285,18 @@ def _shares_page(request: HttpRequest, scheduler: Scheduler, problem: DomainErro
     context = {
         "scheduler": scheduler,
         "difference": difference,
-        "headline": presenters.shares_headline(scheduler, difference),
-        "to_send": difference.to_send[:MOST_ROWS] if difference else [],
-        "by_hand": difference.by_hand[:MOST_ROWS] if difference else [],
-        "most": MOST_ROWS,
+        "headline": share_rows.shares_headline(scheduler, difference),
+        "to_send": difference.to_send[:MOST_DIFFERENCE_ROWS] if difference else [],
+        "by_hand": difference.by_hand[:MOST_DIFFERENCE_ROWS] if difference else [],
+        "most": MOST_DIFFERENCE_ROWS,
+        "followed": share_rows.followed_lines(get_changes(**common)),
         "open": next((order for order in orders if order.state == ShareOrder.State.OPEN), None),
-        "orders": [presenters.share_order_line(order) for order in orders],
+        "orders": [share_rows.share_order_line(order) for order in orders],
         "sets": scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode == Scheduler.Mode.ON,
         "problem": problem,
         "crumbs": [
-            {"label": _("Schedulers"), "url": reverse("dashboard:schedulers")},
-            {"label": scheduler.name, "url": reverse("dashboard:scheduler", kwargs={"name": scheduler.name})},
+            {"label": _("Schedulers"), "url": reverse("pages:schedulers")},
+            {"label": scheduler.name, "url": reverse("pages:scheduler", kwargs={"name": scheduler.name})},
             {"label": _("Shares")},
         ],
     }

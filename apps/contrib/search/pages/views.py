@@ -14,14 +14,20 @@ from django.views.decorators.http import require_safe
 from apps.contrib.search.entries import EntryHit, find_by_uid
 from apps.contrib.search.pages.catalogue import SearchContext
 from apps.contrib.search.pages.groups import LISTED_ALONE, empty_groups, groups_of, recent_refs
-from apps.contrib.search.selectors import LONGEST, MOST_EACH, MOST_LISTED, GroupKind, search_everything
+from apps.contrib.search.selectors import (
+    LONGEST_SEARCH,
+    MOST_LISTED_MATCHES,
+    MOST_OF_SEARCH_GROUP,
+    GroupKind,
+    search_everything,
+)
 from apps.core.errors import DomainError
 from apps.priorities.selectors.rows import open_view
 from apps.web.shell.requests import actor_of, fragment, private
 
 
 def page_url(**_kwargs: Any) -> str:
-    return reverse("dashboard:search")
+    return reverse("pages:search")
 
 
 @require_safe
@@ -39,14 +45,14 @@ def results(request: HttpRequest) -> HttpResponse:
 
 
 def _results(request: HttpRequest) -> dict[str, Any]:
-    query = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST]
+    query = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
     only = request.GET.get("in", "") if request.GET.get("in", "") in LISTED_ALONE else ""
     here = SearchContext(request)
     if not query:
         groups = empty_groups(_recent(request), here)
     else:
         kind: GroupKind | None = only or None  # type: ignore[assignment]  # one of LISTED_ALONE
-        most = MOST_LISTED if only else MOST_EACH
+        most = MOST_LISTED_MATCHES if only else MOST_OF_SEARCH_GROUP
         result = search_everything(query=query, actor=here.actor, policy_slug=here.slug, only=kind, most=most)
         groups = groups_of(result, here, only=only)
     return {"query": query, "groups": groups, "n_lines": sum(len(group.items) for group in groups)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from apps.core.errors import Invalid
@@ -13,6 +14,7 @@ from apps.priorities.metering import window_of
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
 SHOWN_AGES_S = (HOUR_S, 5 * HOUR_S, DAY_S, 3 * DAY_S, 7 * DAY_S, 14 * DAY_S, 28 * DAY_S, 90 * DAY_S)
+_FINE = 0.01  # of usage: less is not worth a sentence
 
 
 class RemainingUsage(NamedTuple):
@@ -38,13 +40,10 @@ def remaining_by_age(
     return [RemainingUsage(*row) for row in zip(SHOWN_AGES_S, *columns, strict=True)]
 
 
-_FINE = 0.01  # of usage: less is not worth a sentence
-
-
 def hourly_error(window: Mapping[str, Any]) -> float | None:
     """How much usage at most differs because it counts by the hour and not by the second; None below 1 %."""
     try:
-        parsed = window_of(window)
+        parsed = replace(window_of(window), reset=None)
         error = 0.0 if parsed.charges_by_period else 1.0 - float(weights(HOUR_S, parsed))
     except Invalid:
         return None

@@ -17,7 +17,7 @@ from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.pages.algorithm.comparison import PolicyAlgorithm, get_algorithm_page
 from apps.pages.algorithm.decay.forms import bound, unbound
 from apps.pages.algorithm.decay.presenters import hourly_error, list_decay_functions, remaining_by_age
-from apps.web import settings_change
+from apps.web.changes import settings_change
 from apps.web.figures import Figure
 from apps.web.figures.curves import policy_decay_figure
 from apps.web.shell.figure_frames import answer_figure, framed
@@ -60,7 +60,7 @@ def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:
     def show(*, status: int = 200, **more: Any) -> HttpResponse:
         return _show(request, current, function, status=status, form=form, **more)
 
-    back = reverse("dashboard:decay", kwargs={"policy": current.policy_slug})
+    back = reverse("pages:decay", kwargs={"policy": current.policy_slug})
     return settings_change.decide(request, current.policy_slug, "window", form.window, show=show, back=back)
 
 
@@ -69,7 +69,7 @@ def _show(
 ) -> HttpResponse:
     window = current.settings.window
     form = more.pop("form", None) or unbound(function, current.settings)
-    tree = reverse("dashboard:policy", kwargs={"policy": current.policy_slug})
+    tree = reverse("pages:policy", kwargs={"policy": current.policy_slug})
     context = {
         "found": current,
         "window": window,
@@ -77,7 +77,7 @@ def _show(
         "functions": list_decay_functions(),
         "decay": framed(
             request,
-            reverse("dashboard:decay-figure", kwargs={"policy": current.policy_slug}),
+            reverse("pages:decay-figure", kwargs={"policy": current.policy_slug}),
             lambda: _decay(request, current),
         ),
         "is_other": function.name != window["aging"],

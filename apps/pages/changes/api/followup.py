@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.pages.changes.api.views import READ_WRITE, found_for
-from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, MOST_MOVES, Followup, RankMove, followup_of
+from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, MOST_RANK_MOVES, Followup, RankMove, followup_of
 from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.records import record_serializer
@@ -35,17 +35,17 @@ RankMoveSerializer = record_serializer(
 
 FollowupSerializer = record_serializer(
     Followup,
-    only="state revision published_at due_at served_snapshot n_ranked n_compared n_moved moves",
-    renamed={"served_snapshot": "after.snapshot_id"},
+    only="state revision published_at due_at snapshot n_ranked n_compared n_moved moves",
+    renamed={"snapshot": "after.snapshot_id"},
     texts={
         "due_at": "Expected time of the recompute",
-        "served_snapshot": "First snapshot of this revision; null: not yet, and ranks are predicted",
+        "snapshot": "First snapshot of this revision; null: not yet, and ranks are predicted",
         "n_compared": "Number of visible leaves with a rank before and after",
     },
     revision=serializers.IntegerField(source="revision.number"),
     published_at=UtcTimeField(source="revision.published_at"),
     moves=RankMoveSerializer(
-        source="furthest_moves", many=True, help_text=f"The {MOST_MOVES:,} leaves that move furthest"
+        source="furthest_moves", many=True, help_text=f"The {MOST_RANK_MOVES:,} leaves that move furthest"
     ),
 )
 

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from apps.core import clock
 from apps.core.errors import NotAllowed
+from apps.core.periods import DEFAULT_DAYS
 from apps.pages.changes.api.views import READ_WRITE, ChangeSetDetailSerializer, answer, found_for
 from apps.pages.changes.review.back_test import MovedLeaf, TargetDays, back_test_of
 from apps.pages.changes.review.reviewed_change import LeafLine, ReviewPage, get_review_page
@@ -21,12 +22,14 @@ from apps.policies import services
 from apps.policies.changesets import lifecycle
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.conflicts import Side
+from apps.policies.changesets.quotas import MOST_OPEN_OPERATIONS
 from apps.policies.models import ChangeSet, Revision
-from apps.policies.operations.apply import MOST_OPERATIONS
+from apps.policies.operations.apply import MOST_APPLIED_OPERATIONS
 from apps.policies.publishing import revert
 from apps.priorities import change_effect_runs
 from apps.series.back_test_runs import DAYS as BACK_TEST_DAYS
-from apps.series.back_test_runs import DEFAULT_DAYS, request_back_test
+from apps.series.back_test_runs import request_back_test
+from apps.web import bounds
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, read_version
@@ -36,7 +39,7 @@ from apps.web.rest.runs import AskedRunSerializer, RunWaitingSerializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema
 from apps.web.rest.views import APIView
 
-MOST_LEAVES = 1_000
+MOST_REVIEWED_LEAVES = 1_000
 _STATES = ("ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict", "decided")
 
 
@@ -47,7 +50,7 @@ LeafEffectSerializer = record_serializer(
     LeafLine,
     component="LeafEffect",
     only="entry path ranks_without ranks_with factor_before factor_after reason",
-    renamed={"entry": "uid", "ranks_without": "without", "ranks_with": "with_it", "reason": "reason_text"},
+    renamed={"entry": "uid", "ranks_without": "without", "reason": "reason_text"},
     texts={
         "ranks_without": "Rank at each horizon without the change",
         "ranks_with": "Rank at each horizon with the change",
@@ -139,8 +142,10 @@ class CommentSerializer(serializers.Serializer[Any]):
 
 
 class NewCommentSerializer(serializers.Serializer[Any]):
-    text = serializers.CharField(max_length=4000)
-    operation = serializers.IntegerField(min_value=0, max_value=100_000, required=False, default=None, allow_null=True)
+    text = serializers.CharField(max_length=bounds.REASON)
+    operation = serializers.IntegerField(
+        min_value=0, max_value=MOST_OPEN_OPERATIONS, required=False, default=None, allow_null=True
+    )
 
 
 class ChangeSetCheckListView(APIView):
@@ -171,7 +176,7 @@ class ChangeSetEffectView(APIView):
                     "head_revision": effect.head_number or None,
                     "horizons_days": list(projection.horizons_days) if projection is not None else [],
                     "n_moving": page.n_moving if projection is not None else 0,
-                    "leaves": page.leaves(MOST_LEAVES) if projection is not None else [],
+                    "leaves": page.leaves(MOST_REVIEWED_LEAVES) if projection is not None else [],
                 }
             ).data
         )
@@ -205,7 +210,7 @@ class ChangeSetBackTestView(APIView):
                     "deviation_was": tested.deviation[1],
                     "n_ranked": tested.n_ranked,
                     "entries": tested.targets,
-                    "leaves": tested.furthest(MOST_LEAVES),
+                    "leaves": tested.furthest(MOST_REVIEWED_LEAVES),
                 }
             ).data
         )
@@ -251,7 +256,7 @@ def _page(request: Request, policy: str, change_set: int) -> ReviewPage:
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
+    reason = serializers.CharField(max_length=bounds.REASON, required=False, allow_blank=True)
 
 
 class PublicationSerializer(ReasonSerializer):
@@ -264,14 +269,14 @@ class PublicationSerializer(ReasonSerializer):
 
 class ChoiceSerializer(serializers.Serializer[Any]):
     entry = serializers.UUIDField(allow_null=True, help_text="`entry` of the conflict; null for settings")
-    field = serializers.CharField(max_length=64)
+    field = serializers.CharField(max_length=bounds.FIELD)
     take = serializers.ChoiceField(["mine", "theirs"])
 
 
 class RebaseSerializer(serializers.Serializer[Any]):
     choices = BoundedListField(
         child=ChoiceSerializer(),
-        max_length=MOST_OPERATIONS,
+        max_length=MOST_APPLIED_OPERATIONS,
         required=False,
         help_text="One choice for each conflict; not needed without conflicts",
     )

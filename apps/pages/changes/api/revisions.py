@@ -18,13 +18,14 @@ from apps.policies.tree.revision_diff import EntryDifference
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
 from apps.priorities.selectors.revision_differences import RevisionDiff
 from apps.priorities.selectors.rows import PolicyView
+from apps.web import bounds
+from apps.web.listings.tree_listing import EntrySerializer, entry_of
 from apps.web.rest.authentication import POLICIES_READ, Scopes, actor_of
 from apps.web.rest.cursors import CursorField, encode_cursor, read_cursor
 from apps.web.rest.inputs import moment_of, read_query
 from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import UtcTimeField, reach_json
 from apps.web.rest.views import APIView
-from apps.web.tree_listing import EntrySerializer, entry_of
 
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 
@@ -45,7 +46,6 @@ DiffSerializer = record_serializer(
     RevisionDiff,
     component="Diff",
     only="policy from to settings entries n_entries next effective counts corrections n_outside_view",
-    renamed={"n_entries": "n_rows"},
     texts={
         "n_entries": "Number on all pages; a subtree that was added or removed counts once",
         "counts": "Entries by kind of change",
@@ -66,9 +66,9 @@ DiffSerializer = record_serializer(
 
 class DiffFilterSerializer(serializers.Serializer[Any]):
     to = serializers.IntegerField(
-        min_value=1, max_value=2**31 - 1, required=False, help_text="Default: the head revision"
+        min_value=1, max_value=bounds.REVISION, required=False, help_text="Default: the head revision"
     )
-    cursor = serializers.CharField(required=False, max_length=200)
+    cursor = serializers.CharField(required=False, max_length=bounds.CURSOR)
 
 
 class RevisionDiffView(APIView):
@@ -119,8 +119,10 @@ class EntryDetailSerializer(serializers.Serializer[Any]):
 
 
 class EntryFilterSerializer(serializers.Serializer[Any]):
-    at = serializers.CharField(max_length=40, required=False, help_text="Revision number or instant")
-    cursor = serializers.CharField(required=False, max_length=200, help_text="`next` of the history's previous page")
+    at = serializers.CharField(max_length=bounds.INSTANT, required=False, help_text="Revision number or instant")
+    cursor = serializers.CharField(
+        required=False, max_length=bounds.CURSOR, help_text="`next` of the history's previous page"
+    )
 
 
 class EntryDetailView(APIView):

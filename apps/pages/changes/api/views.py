@@ -16,9 +16,10 @@ from apps.policies import selectors, services
 from apps.policies.changesets.change_sets import conflicts_to_show
 from apps.policies.changesets.conflicts import FieldConflict
 from apps.policies.models import ChangeSet
-from apps.policies.operations.apply import MOST_OPERATIONS
+from apps.policies.operations.apply import MOST_APPLIED_OPERATIONS
 from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.priorities.change_effects import simulate_change_set
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField, BoundedListField
 from apps.web.rest.if_match import if_match_header, require_version
@@ -113,12 +114,12 @@ class ChangeSetDetailSerializer(ChangeSetSerializer):
 
 
 class NewChangeSetSerializer(serializers.Serializer[Any]):
-    base_revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
-    reason = serializers.CharField(max_length=4000, required=False, default="", allow_blank=True)
-    operations = BoundedListField(child=BoundedDictField(), max_length=MOST_OPERATIONS)
+    base_revision = serializers.IntegerField(min_value=1, max_value=bounds.REVISION)
+    reason = serializers.CharField(max_length=bounds.REASON, required=False, default="", allow_blank=True)
+    operations = BoundedListField(child=BoundedDictField(), max_length=MOST_APPLIED_OPERATIONS)
     effective_at = UtcTimeField(required=False, default=None, allow_null=True)
     asks = serializers.CharField(
-        max_length=10_000,
+        max_length=bounds.ENTRY,
         required=False,
         default=None,
         allow_null=True,
@@ -128,9 +129,9 @@ class NewChangeSetSerializer(serializers.Serializer[Any]):
 
 
 class ChangedChangeSetSerializer(serializers.Serializer[Any]):
-    base_revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
-    reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
-    operations = BoundedListField(child=BoundedDictField(), max_length=MOST_OPERATIONS, required=False)
+    base_revision = serializers.IntegerField(min_value=1, max_value=bounds.REVISION, required=False)
+    reason = serializers.CharField(max_length=bounds.REASON, required=False, allow_blank=True)
+    operations = BoundedListField(child=BoundedDictField(), max_length=MOST_APPLIED_OPERATIONS, required=False)
     effective_at = UtcTimeField(required=False, allow_null=True)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import compress
 from typing import Any
 from uuid import UUID
 
@@ -35,8 +36,9 @@ from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation
 from apps.policies.tree.names import PARENT
 from apps.priorities.selectors.draft import DraftView, get_draft_page
-from apps.web.edit_refusals import field_of
-from apps.web.links import draft_url, review_url
+from apps.priorities.sentences import numbers
+from apps.web.changes.edit_refusals import field_of
+from apps.web.links.addresses import draft_url, review_url
 from apps.web.shell import presentation
 from apps.web.shell.errors import Refusal, refuse
 from apps.web.shell.forms import read_action
@@ -115,7 +117,7 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
         return unconditional(request)
     common: dict[str, Any] = {"id": change_set, "version": version, "at": clock.now(), "actor": actor_of(request)}
     step, reason = read_action(request).step, request.POST.get("reason")
-    tree = reverse("dashboard:policy", kwargs={"policy": policy})
+    tree = reverse("pages:policy", kwargs={"policy": policy})
     try:
         if step == "publish":
             revision = services.publish_change_set(**common, reason=reason)
@@ -189,12 +191,12 @@ def _parts(request: HttpRequest, view: DraftView, editor: EditorState, *, inheri
         page = get_draft_page(view, open_uids=editor.opened, query=editor.query)
         context |= pages.rows_context(view, page, editor)
     else:
-        is_whole = editor.mode == PERCENT  # an edit also changes the percentages of all siblings
-        named = {request.POST.get("entry"), *(str(row.node.uid) for row in changed if row.status or is_whole)}
-        full = [row for row in changed if str(row.node.uid) in named]
-        shifted = [row for row in changed if str(row.node.uid) not in named]
-        context |= pages.some_rows_context(view, full, editor)
-        context["shifted"] = pages.some_rows_context(view, shifted, editor)["lines"]
+        context |= pages.some_rows_context(view, changed, editor)  # all at once: bars of siblings have one scale
+        drawn, entry = context["lines"], request.POST.get("entry")
+        # An edit by percent also changes the fields of all siblings.
+        whole = [editor.mode == PERCENT or bool(each.row.status) or str(each.row.node.uid) == entry for each in drawn]
+        context["lines"] = list(compress(drawn, whole))
+        context["shifted"] = [line for line, is_whole in zip(drawn, whole, strict=True) if not is_whole]
     context |= {"announcement": _announcement(view, kind), "neighbours": pages.neighbours(view)}
     response = render(request, "pages/changes/drafts/_parts.html", context)
     response["ETag"] = f'"{view.draft.version}"'
@@ -329,7 +331,7 @@ def _value_text(value: object) -> str:
         return presentation.shares_short(value)
     if isinstance(value, list) and value:
         return ", ".join(map(str, value[:8]))
-    return presentation.UNKNOWN if value in (None, "", False, []) else str(value)
+    return numbers.UNKNOWN if value in (None, "", False, []) else str(value)
 
 
 def _whole(request: HttpRequest, field: str, default: int) -> int:

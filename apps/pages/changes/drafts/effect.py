@@ -18,15 +18,16 @@ from apps.priorities.projections import DraftProjection, Projection, draft_proje
 from apps.priorities.rank_effect import RankEffect, rank_effect_of_draft
 from apps.priorities.selectors.draft import DraftRow, DraftView
 from apps.priorities.selectors.draft_group import get_draft_group
-from apps.web.day_on_target import when_text
-from apps.web.edit_refusals import message_of
-from apps.web.links import draft_url
-from apps.web.rank_moves import Places, change_text, other_targets_text, places_of
-from apps.web.shell import lines, presentation
+from apps.priorities.sentences import numbers
+from apps.web.changes.edit_refusals import message_of
+from apps.web.links.addresses import draft_url
+from apps.web.shell import lines
 from apps.web.shell.requests import fragment
+from apps.web.texts.day_on_target import when_text
+from apps.web.texts.rank_moves import Places, change_text, other_targets_text, places_of
 
-_MOST_ROWS = 200
-_MOST_LISTED = 4
+_MOST_EFFECT_ROWS = 200
+_MOST_LISTED_MOVES = 4
 _MOST_RANKED = 200_000  # entries of a policy whose ranks are computed while somebody types: a second or two
 
 
@@ -53,7 +54,7 @@ def effect(request: HttpRequest, change_set: int) -> HttpResponse:
 
 def _others(view: DraftView, group: Sequence[DraftRow], wanted: str) -> list[DraftRow]:
     """Rows of the uids that aren't in the group."""
-    uids = [pages.uid_of(text) for text in wanted.split(",")[:_MOST_ROWS] if text]
+    uids = [pages.uid_of(text) for text in wanted.split(",")[:_MOST_EFFECT_ROWS] if text]
     known = {row.node.uid for row in group}
     nodes = (view.tree.get(uid) for uid in uids if uid not in known)
     return [view.row(node, position=(1, 1)) for node in nodes if node is not None and view.sees(node)]
@@ -93,7 +94,7 @@ def _moved_most(drawn: Sequence[DraftLine], ranks: RankEffect | None) -> list[di
     moved.sort(key=lambda pair: -abs(pair[1].furthest))
     return [
         {"name": line.row.node.name, "target_text": line.target, "places": places_of(each)._asdict()}
-        for line, each in moved[:_MOST_LISTED]
+        for line, each in moved[:_MOST_LISTED_MOVES]
     ]
 
 
@@ -126,7 +127,7 @@ def _row(line: DraftLine, ranks: RankEffect | None, projected: DraftProjection |
 
 def _when(row: DraftRow, projection: Projection | None) -> str:
     if row.actual is None or row.node.shares is None:
-        return presentation.UNKNOWN
+        return numbers.UNKNOWN
     if not row.has_usage:
         return _("no demand")
-    return presentation.UNKNOWN if projection is None else when_text(projection.outcome, projection.on_target_at)
+    return numbers.UNKNOWN if projection is None else when_text(projection.outcome, projection.on_target_at)

@@ -13,7 +13,9 @@ from django.utils.translation import gettext as _
 from apps.core.errors import FieldProblem, Invalid
 from apps.pages.changes.drafts.presenters import PERCENT
 from apps.policies.operations.apply import Operation
-from apps.web.share_input import read_shares, read_typed_shares
+from apps.web.changes.share_input import read_shares, read_typed_shares
+
+OWN = "own"
 
 
 def read_operation(data: QueryDict) -> Operation:
@@ -22,9 +24,6 @@ def read_operation(data: QueryDict) -> Operation:
     if kind not in _READERS:
         raise Invalid(_("Choose an action."), fields=[FieldProblem("op", kind[:40])])
     return {"op": kind, **_READERS[kind](data)}
-
-
-OWN = "own"
 
 
 def read_amount(text: str, *, mode: str = "", source: Any = OWN) -> Any:

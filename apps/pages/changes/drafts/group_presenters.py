@@ -8,7 +8,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from apps.pages.changes.drafts.presenters import DraftLine, draw_draft
+from apps.engine.target_state import targets_on
+from apps.pages.changes.drafts.presenters import DECIMALS, DraftLine, draw_draft
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow
 from apps.priorities.selectors.draft_group import DraftGroup
@@ -38,16 +39,20 @@ def has_small(group: DraftGroup) -> bool:
 
 
 def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dict[str, Any]:
-    """Initial data of the script. Fractions are from 0 to 1; shares null: the entry inherits its parent's shares."""
+    """Initial data of the script. Fractions are from 0 to 1; shares null: the entry inherits its parent's shares.
+
+    decimals: of shares in percent. on_from, on_to: the targets that its usage would be on; null: every greater one.
+    relative, least: of the tolerance.
+    """
     return {
         "parent": str(group.parent.uid),
         "name": group.parent.name,
+        "decimals": DECIMALS,
         "rest": group.rest,
         "rest_before": group.rest_before,
         "left_out": group.n_left_out,
         "is_closed": group.is_closed,
-        "tolerance": {"relative": tolerance.relative, "floor": tolerance.floor},
-        "rows": [_row(row, group, is_open=is_open) for row in group.rows],
+        "rows": [_row(row, group, tolerance.at(not row.n_children), is_open=is_open) for row in group.rows],
     }
 
 
@@ -107,7 +112,8 @@ def why_fixed(row: DraftRow, *, is_open: bool) -> str:
     return _("locked") if row.node.locked else _("Managed by the owning site")
 
 
-def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
+def _row(row: DraftRow, group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dict[str, Any]:
+    on_from, on_to = (0.0, None) if row.actual is None else targets_on(row.actual, tolerance.stated)
     return {
         "uid": str(row.node.uid),
         "name": row.node.name,
@@ -117,6 +123,10 @@ def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
         "target_before": row.target_before if row.stays else None,
         "actual": row.actual,
         "has_usage": row.has_usage,
+        "on_from": on_from,
+        "on_to": on_to,
+        "relative": tolerance.relative,
+        "least": tolerance.floor,
         "is_fixed": bool(why_fixed(row, is_open=is_open)),
         "why_fixed": why_fixed(row, is_open=is_open),
         "place": place_text(row.node, group.parent),

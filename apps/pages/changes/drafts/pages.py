@@ -33,8 +33,9 @@ from apps.priorities.selectors.draft import (
     open_draft_view,
 )
 from apps.priorities.selectors.draft_group import get_draft_group
-from apps.web.links import draft_url, review_url
-from apps.web.shell import lines, presentation
+from apps.web.changes.change_titles import title_in_editor, titles_of
+from apps.web.links.addresses import draft_url, review_url
+from apps.web.shell import lines
 from apps.web.shell.requests import actor_of
 
 ACTIONS = ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind", "restore")
@@ -116,15 +117,16 @@ def draft_of(request: HttpRequest, change_set_id: int) -> ChangeSet:
 
 def page_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
     """Context of the whole page, in the view that its state names."""
-    policy_url = reverse("dashboard:policy", kwargs={"policy": view.policy.slug})
-    changes_url = reverse("dashboard:changes", kwargs={"policy": view.policy.slug})
+    policy_url = reverse("pages:policy", kwargs={"policy": view.policy.slug})
+    changes_url = reverse("pages:changes", kwargs={"policy": view.policy.slug})
+    context = group_context(view, editor) if editor.shows_group else tree_context(view, editor)
     return {
-        **(group_context(view, editor) if editor.shows_group else tree_context(view, editor)),
+        **context,
         "words": words(),
         "crumbs": [
             {"label": view.policy.name, "url": policy_url},
             {"label": _("Changes"), "url": changes_url},
-            {"label": presentation.title_of(view.draft)},
+            {"label": context["title"]},
         ],
     }
 
@@ -196,7 +198,7 @@ def bar_context(view: DraftView) -> dict[str, Any]:
     return {
         "draft": draft,
         "policy": view.policy,
-        "title": presentation.title_of(draft),
+        "title": title_in_editor(draft, tree=view.tree, sees=view.visibility, actor=view.actor, at=view.at).text,
         "n_edits": len(draft.operations),
         "n_moved": max(0, view.policy.head_number - draft.base_number),
         "may_publish": view.may_publish,
@@ -348,13 +350,15 @@ def neighbours(view: DraftView) -> list[str]:
     """Sentences on other open drafts that edit the same entries."""
     named_uids = drafts.named_uids(view.draft.operations)
     access = ChangeSetAccess(view.policy, view.actor, view.at)
+    others = drafts.list_neighbours(view.draft, since=view.at - _NEIGHBOURS_FOR)[:3]
+    titles = titles_of([each for each in others if access.may_see(each)], actor=view.actor, at=view.at)
     sentences = []
-    for other in drafts.list_neighbours(view.draft, since=view.at - _NEIGHBOURS_FOR)[:3]:
+    for other in others:
         shared = [view.tree.get(UUID(uid)) for uid in sorted(named_uids & drafts.named_uids(other.operations))]
         names = [node.name for node in shared if node is not None and view.sees(node)]
         if not names:
             continue
-        what = f"{names[0]} (“{presentation.title_of(other)}”)" if access.may_see(other) else names[0]
+        what = f"{names[0]} (“{titles[other.pk].text}”)" if other.pk in titles else names[0]
         words = {"who": display_name(other.author_name), "entry": what}
         sentences.append(_("%(who)s is also changing %(entry)s.") % words)
     return sentences
@@ -384,12 +388,12 @@ def _more_row(more: Any) -> dict[str, Any]:
 
 def subpage_context(view: DraftView, title: str) -> dict[str, Any]:
     """Context of a page below the editor's: its bar, the crumbs and the way back."""
-    url = draft_url(view.draft.pk)
+    url, bar = draft_url(view.draft.pk), bar_context(view)
     return {
-        **bar_context(view),
+        **bar,
         "crumbs": [
-            {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
-            {"label": presentation.title_of(view.draft), "url": url},
+            {"label": view.policy.name, "url": reverse("pages:policy", kwargs={"policy": view.policy.slug})},
+            {"label": bar["title"], "url": url},
             {"label": title},
         ],
         "back_url": url,

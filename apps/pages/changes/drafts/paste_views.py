@@ -19,8 +19,8 @@ from apps.pages.changes.drafts import presenters as draft_text
 from apps.pages.changes.drafts.edit_views import unconditional, version_of
 from apps.policies.files.import_export import PastePlan, paste_table, plan_paste
 from apps.priorities.selectors.draft import DraftView
-from apps.web.links import draft_url
-from apps.web.shell import presentation
+from apps.priorities.sentences import numbers
+from apps.web.links.addresses import draft_url
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of
 
@@ -106,7 +106,7 @@ def _preview(view: DraftView, after: DraftView, plan: PastePlan) -> list[dict[st
         line["css"], line["icon"] = draft_text.ICONS.get(operation["op"], ("chg", "pencil"))
         if node is not None and after.sees(node):
             old = view.tree.get(node.uid)
-            shares = presentation.change_shares(view.tree.target(old) if old else None, after.tree.target(node))
+            shares = numbers.change_shares(view.tree.target(old) if old else None, after.tree.target(node))
             line["path"] = after.tree.path(node)
             line["target"], line["before"] = shares.after, shares.before if old else _("none")
         lines.append(line)

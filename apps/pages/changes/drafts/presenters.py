@@ -11,14 +11,15 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.pages.changes.review.text import percent_sentence
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow
+from apps.priorities.sentences import numbers
+from apps.web.changes.edit_texts import percent_sentence
 from apps.web.shell import field_labels, presentation
 from apps.web.svg import bars
 from apps.web.svg.bars import Bullet, Tolerance
-from apps.web.value_texts import date_text
+from apps.web.texts.value_texts import date_text
 
 ICONS = {
     "set_shares": ("chg", "pencil"),
@@ -35,8 +36,12 @@ ICONS = {
     "set_policy": ("chg", "adjustments-horizontal"),
     "adjust_usage": ("chg", "history"),
     "mount": ("chg", "world-share"),
+    "allocate": ("chg", "history"),
 }
-_MOST_LISTED = 50
+_MOST_LISTED_OPERATIONS = 50
+BULLET_WIDTH = 96
+SHARES, PERCENT = "shares", "percent"
+DECIMALS = 2  # of every share in the editor, typed, shown and computed by its scripts; a tolerance is much wider
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class EditLine:
 
 def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree) -> list[EditLine]:
     """The last operations, newest first."""
-    first = max(0, len(operations) - _MOST_LISTED)
+    first = max(0, len(operations) - _MOST_LISTED_OPERATIONS)
     drawn = []
     for index in range(len(operations) - 1, first - 1, -1):
         operation = operations[index]
@@ -95,6 +100,7 @@ def _other_text(kind: str, name: str, operation: Mapping[str, Any]) -> str:
         "set_members": _("%(name)s: membership rules"),
         "mount": _("%(name)s: maintainer of the entries below"),
         "adjust_usage": _("Usage of %(name)s corrected"),
+        "allocate": _("Allocation of %(name)s changed"),
         "set_dates": _("%(name)s: dates %(dates)s"),
     }
     more = {
@@ -127,10 +133,6 @@ def _name(uid: object, tree: DraftTree) -> str:
         return str(uid)
     node: Node | None = tree.get(known) or tree.before(known)
     return node.name if node is not None else _("an archived entry")
-
-
-BULLET_WIDTH = 96
-SHARES, PERCENT = "shares", "percent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,39 +179,38 @@ def typed_value(row: DraftRow, mode: str) -> str:
 
 def percent_value(target: float) -> str:
     """A target as a percentage with two decimals, or with two significant digits if it would round to 0."""
-    return presentation.shares_short(round(target * 100, 2) or float(f"{target * 100:.2g}"))
+    return presentation.shares_short(round(target * 100, DECIMALS) or float(f"{target * 100:.2g}"))
 
 
 def _line(row: DraftRow, index: int, scales: dict[UUID | None, float], tolerance: Tolerance, mode: str) -> DraftLine:
     is_root, tolerance = row.node.parent_uid is None, tolerance.at(not row.n_children)
     moved = not is_root and _differs(row)
+    shares = numbers.compare_shares(row.actual, row.target, decimals=DECIMALS)
+    before = numbers.percent(row.target_before, DECIMALS) if row.target_before is not None else _("none")
+    balance = presentation.balance(
+        row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance, decimals=DECIMALS
+    )
     bar = None
     if not is_root and row.target is not None:
-        state = presentation.balance_state(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance)
         bar = bars.draw(
             actual=row.actual,
             target=row.target,
             maximum=scales.get(row.node.parent_uid, 1.0),
-            state=state,
+            state=balance.state,
             width=BULLET_WIDTH,
             tolerance=tolerance,
             before=row.target_before if moved else None,
         )
-    decimals = presentation.decimals_beside(row.actual, row.target, row.target_before if moved else None)
-    shares = presentation.compare_shares(row.actual, row.target, decimals=decimals)
-    before = presentation.percent(row.target_before, shares.decimals) if row.target_before is not None else _("none")
     return DraftLine(
         row=row,
         index=index,
         typed="" if is_root else typed_value(row, mode),
         exact=presentation.shares(row.node.shares),
-        target=presentation.percent(1.0) if is_root else shares.target,
+        target=numbers.percent(1.0, DECIMALS) if is_root else shares.target,
         target_before=before.replace("\u00a0%", "") if moved and before != shares.target else "",
         actual=shares.actual,
         bar=bar,
-        balance=presentation.balance(
-            row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance, decimals=decimals
-        ),
+        balance=balance,
         is_zero=row.node.shares == 0,
     )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.forms import ValidationError
@@ -11,23 +10,25 @@ from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
-from apps.web.share_input import read_shares
-
-_CLASS = ("queue", "partition", "qos")
-QUOTE = '"'
-_SPECIAL = set(',;"\t')
+from apps.web.changes.factor_lines import (
+    KIND_WEIGHTS,
+    class_factor_lines,
+    kind_weight_lines,
+    read_class_factors,
+    read_kind_weights,
+    read_site_factors,
+    site_factor_lines,
+)
+from apps.web.changes.share_input import read_shares
 
 
 def typed(settings: PolicySettings) -> dict[str, Any]:
     """Texts of the fields for given settings."""
-    factors = [
-        _line([*(str(each[name]) for name in _CLASS)], each["factor"]) for each in settings.metric["class_factors"]
-    ]
-    sites = [_line([each["site"]], each["factor"]) for each in settings.metric["site_factors"]]
     return {
         **{f"weight_{name}": f"{settings.metric['weights'].get(name, 0):.10g}" for name in RESOURCES},
-        "class_factors": "\n".join(factors),
-        "site_factors": "\n".join(sites),
+        KIND_WEIGHTS: kind_weight_lines(settings.metric["weights"]),
+        "class_factors": class_factor_lines(settings.metric["class_factors"]),
+        "site_factors": site_factor_lines(settings.metric["site_factors"]),
         "approach_local": settings.approach["local"],
         "approach_global": settings.approach["global"],
         "fallback_factor": f"{settings.fallback_factor:.10g}",
@@ -77,9 +78,12 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
     weights = {name: number(f"weight_{name}") for name in RESOURCES}
     wanted = {
         "metric": {
-            "weights": {name: weight for name, weight in weights.items() if weight},
-            "class_factors": _class_factors(str(data.get("class_factors", "")), problems),
-            "site_factors": _site_factors(str(data.get("site_factors", "")), problems),
+            "weights": {
+                **{name: weight for name, weight in weights.items() if weight},
+                **read_kind_weights(str(data.get(KIND_WEIGHTS, "")), problems),
+            },
+            "class_factors": read_class_factors(str(data.get("class_factors", "")), problems),
+            "site_factors": read_site_factors(str(data.get("site_factors", "")), problems),
         },
         "approach": {scope: str(data.get(f"approach_{scope}", "")) for scope in ("local", "global")},
         "fallback_factor": number("fallback_factor"),
@@ -92,8 +96,8 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
     }
     if problems:
         raise Invalid(problems[0].message, fields=problems)
-    checked = PolicySettings.from_json(wanted, base=base).to_json()
-    before = base.to_json()
+    checked = PolicySettings.from_json(wanted, base=base).parts()
+    before = base.parts()
     return {part: checked[part] for part in wanted if checked[part] != before[part]}
 
 
@@ -104,41 +108,3 @@ def approaches() -> list[tuple[str, str]]:
         "predictive": _("finished jobs, and running jobs with their full request"),
     }
     return [(name, labels[name]) for name in APPROACHES]
-
-
-def _class_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
-    """Read one factor per line: queue, partition, QOS, factor; an empty name matches any."""
-    message = _("Line %(n)s: write queue, partition, QOS and a factor, comma-separated.")
-    read = _lines(text, 4, "class_factors", message, problems)
-    return [{**dict(zip(_CLASS, cells, strict=True)), "factor": factor} for cells, factor in read]
-
-
-def _site_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
-    """Read one factor per line: site, factor."""
-    message = _("Line %(n)s: write a site and its factor, comma-separated.")
-    read = _lines(text, 2, "site_factors", message, problems)
-    return [{"site": cells[0], "factor": factor} for cells, factor in read]
-
-
-def _lines(
-    text: str, n_cells: int, field: str, message: str, problems: list[FieldProblem]
-) -> Iterator[tuple[list[str], float]]:
-    """Names and factor of each line that is not empty; adds wrong lines to `problems`."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            # Cells of a line that are separated by commas, semicolons or tabs; only by commas if it contains quotes.
-            plain = line if QUOTE in line else line.replace("\t", ",").replace(";", ",")
-            cells = [cell.strip() for cell in next(csv.reader([plain], skipinitialspace=True, strict=True))]
-            if len(cells) != n_cells:
-                raise ValueError
-            yield cells[:-1], float(cells[-1])
-        except (ValueError, csv.Error):
-            problems.append(FieldProblem(field, message % {"n": number}))
-
-
-def _line(names: list[str], factor: float) -> str:
-    """One line of factors; names that contain separators are quoted."""
-    quoted = [f'"{name.replace(QUOTE, QUOTE * 2)}"' if _SPECIAL & set(name) else name for name in names]
-    return ", ".join([*quoted, f"{factor:.10g}"])

@@ -20,7 +20,9 @@ from apps.policies.changesets import drafts
 from apps.policies.settings import RESOURCES
 from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
 from apps.priorities.selectors.draft import DraftView
-from apps.web.links import draft_url
+from apps.priorities.selectors.kinds_in_use import kinds_by_default, kinds_in_use
+from apps.web.changes.factor_lines import KIND_WEIGHTS
+from apps.web.links.addresses import draft_url
 from apps.web.shell.requests import SeeOther, actor_of
 
 
@@ -67,7 +69,7 @@ def _show_settings(
         "node_s": _("Node-seconds"),
         "billing": _("Billing units"),
     }
-    slug = view.policy.slug
+    slug, kinds = view.policy.slug, kinds_in_use()
     context = {
         **pages.subpage_context(view, _("Settings")),
         "typed": typed,
@@ -82,10 +84,12 @@ def _show_settings(
             }
             for name in RESOURCES
         ],
+        "kinds": kinds,
+        "by_default": kinds_by_default(view.outcome.settings.metric["weights"], kinds),
         "approaches": settings_form.approaches(),
         "unmatched": [factor_name(factor) for factor in unmatched_class_factors(view.outcome.settings.metric)],
-        "algorithm_url": reverse("dashboard:algorithm", kwargs={"policy": slug}),
-        "decay_url": reverse("dashboard:decay", kwargs={"policy": slug}),
+        "algorithm_url": reverse("pages:algorithm", kwargs={"policy": slug}),
+        "decay_url": reverse("pages:decay", kwargs={"policy": slug}),
     }
     return render(request, "pages/changes/drafts/settings.html", context, status=status)
 
@@ -96,4 +100,6 @@ def _field_of(where: str) -> str:
     for field in ("class_factors", "site_factors"):
         if name.startswith(field):
             return field
+    if name.startswith("weights.") and name.removeprefix("weights.") not in RESOURCES:
+        return KIND_WEIGHTS
     return name.replace("weights.", "weight_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -26,9 +27,9 @@ from apps.policies.changesets import drafts
 from apps.policies.publishing import revert
 from apps.policies.selectors import get_policy
 from apps.priorities.selectors.draft import DraftView, get_draft_page
-from apps.web.edit_refusals import message_of
-from apps.web.links import draft_url
-from apps.web.shell import presentation
+from apps.web.changes.change_titles import titles_of
+from apps.web.changes.edit_refusals import message_of
+from apps.web.links.addresses import draft_url
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
 
@@ -36,15 +37,19 @@ from apps.web.shell.requests import SeeOther, actor_of, fragment
 def undo(request: HttpRequest, policy: str) -> HttpResponse:
     """Publish the inverse of the current revision; if that is not possible at once, it remains a draft.
 
-    Then back to the page that asked for it.
+    Of several revisions, which were published together, all are undone or none. Then back to the page that asked.
     """
-    tree = reverse("dashboard:policy", kwargs={"policy": policy})
+    tree = reverse("pages:policy", kwargs={"policy": policy})
     if request.method != "POST":
         return SeeOther(tree)
     at, actor = clock.now(), actor_of(request)
-    number = read_whole(request.POST.get("number", ""), 9)
-    if number is None:
+    numbers = [read_whole(text, 9) for text in request.POST.getlist("number")]
+    known = [number for number in numbers if number is not None]
+    if not known or len(known) < len(numbers):
         raise NotFound("There is no such revision.")
+    if len(known) > 1:
+        return _undo_together(request, policy, known) or SeeOther(page_before(request) or tree)
+    (number,) = known
     reason = _("Undoes revision %(n)s.") % {"n": number}
     draft = revert.revert_revision(policy_slug=policy, number=number, reason=reason, at=at, actor=actor)
     try:
@@ -57,6 +62,19 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
     words = {"undone": number, "n": revision.number}
     messages.success(request, _("Revision %(undone)s is undone, as revision %(n)s.") % words)
     return SeeOther(page_before(request) or tree)
+
+
+def _undo_together(request: HttpRequest, policy: str, numbers: Sequence[int]) -> HttpResponse | None:
+    """Undo these revisions and say so; the history, where each is undone by itself, if that isn't possible."""
+    try:
+        undone = revert.undo_revisions(policy_slug=policy, numbers=numbers, at=clock.now(), actor=actor_of(request))
+    except (Conflict, Invalid, NotAllowed) as error:
+        messages.warning(request, _("None is undone: %(why)s") % {"why": error.message}, extra_tags=error.code)
+        return SeeOther(reverse("pages:history", kwargs={"policy": policy}))
+    words = {"first": min(numbers), "last": max(numbers), "since": undone[0].number, "until": undone[-1].number}
+    text = _("Revisions %(first)s to %(last)s are undone, as revisions %(since)s to %(until)s.")
+    messages.success(request, text % words)
+    return None
 
 
 def page_before(request: HttpRequest) -> str | None:
@@ -95,15 +113,14 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
         if is_behind and request.method == "POST":
             drafts.update_draft(id=current.pk, version=current.version, at=at, actor=actor)
         return SeeOther(draft_url(current.pk, back.urlencode()))
+    titles = titles_of(own_drafts, actor=actor, at=at)
     context = {
-        "found": viewed_policy,
-        "drafts": [
-            {"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in own_drafts
-        ],
+        "viewed_policy": viewed_policy,
+        "drafts": [{"draft": each, "title": titles[each.pk].text, "n": len(each.operations)} for each in own_drafts],
         "may_edit": drafts.may_edit(viewed_policy, actor, at),
         "entry": entry,
         "crumbs": [
-            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": _("Edit")},
         ],
     }

@@ -22,7 +22,9 @@ from apps.policies.models import Policy, Revision
 from apps.policies.publishing.revert import revisions_reverted
 from apps.policies.selectors import list_revisions
 from apps.policies.tree.stored import load_tree
-from apps.web.entry_changes import origin_text
+from apps.priorities.sentences import numbers
+from apps.web.changes.change_titles import ChangeTitle, titles_of
+from apps.web.changes.entry_changes import origin_text
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of
 
@@ -36,6 +38,7 @@ class RevisionRow:
 
     revision: Revision
     title: str
+    reason: str
     note: str
     origin: str
     change_url: str
@@ -51,24 +54,32 @@ def revision_rows(
     shown = revisions[:PAGE]
     undone = revisions_reverted(policy, [revision.number for revision in shown])
     access = ChangeSetAccess(policy, actor_of(request), clock.now())
-    return [_row(revision, undone, access.may_see(revision.change_set)) for revision in shown], older
+    open_to_reader = [
+        revision.change_set
+        for revision in shown
+        if not revision.is_outside_view and access.may_see(revision.change_set)
+    ]
+    titles = titles_of(open_to_reader, actor=actor_of(request), at=clock.now())
+    return [_row(revision, undone, titles.get(revision.change_set_id)) for revision in shown], older
 
 
-def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionRow:
+def _row(revision: Revision, undone: dict[int, int], title: ChangeTitle | None) -> RevisionRow:
+    """title: None for readers who may not see the change set, for whom its reason is the title."""
     change_set = revision.change_set
     if revision.is_outside_view:
-        return RevisionRow(revision, _("Changes outside your view"), "", "", "", undone.get(revision.number))
+        return RevisionRow(revision, _("Changes outside your view"), "", "", "", "", undone.get(revision.number))
     n = revision.n_changed
-    note = ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)} if n else ""
+    note = ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": numbers.count(n)} if n else ""
     origin = origin_text(change_set.origin)
     if change_set.reverts_number:
         origin = _("Undoes revision %(n)s.") % {"n": change_set.reverts_number}
     return RevisionRow(
         revision=revision,
-        title=presentation.first_line(revision.reason) or presentation.title_of(change_set),
+        title=title.text if title else presentation.first_line(revision.reason) or _("No reason given"),
+        reason=title.reason if title else "",
         note=note or _("settings or usage adjustments"),
         origin=origin,
-        change_url=reverse("dashboard:change", kwargs={"change_set": change_set.pk}) if may_see else "",
+        change_url=reverse("pages:change", kwargs={"change_set": change_set.pk}) if title else "",
         reverted_by=undone.get(revision.number),
     )
 

@@ -23,8 +23,8 @@ from apps.policies.publishing import revert
 from apps.policies.revision_reading import hide_outside
 from apps.policies.selectors import get_policy, get_revision
 from apps.priorities.selectors import diff_revisions, get_entry_history
-from apps.web.entry_changes import history_row
-from apps.web.revision_comparison import compared_context
+from apps.web.changes.entry_changes import history_row
+from apps.web.changes.revision_comparison import compared_context
 from apps.web.shell.lines import show_tabs_of
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
@@ -32,11 +32,11 @@ _MOST_QUERY = 128
 
 
 def page_url(policy: str, **_kwargs: Any) -> str:
-    return reverse("dashboard:history", kwargs={"policy": policy})
+    return reverse("pages:history", kwargs={"policy": policy})
 
 
 def diff_url(policy: str, **_kwargs: Any) -> str:
-    return reverse("dashboard:diff", kwargs={"policy": policy})
+    return reverse("pages:diff", kwargs={"policy": policy})
 
 
 @require_safe
@@ -52,7 +52,7 @@ def history(request: HttpRequest, policy: str) -> HttpResponse:
         "chosen": (max(viewed_policy.head_number - 1, 1), viewed_policy.head_number),
         "options": presenters.options(request, viewed_policy),
         "crumbs": [
-            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": _("Changes and history")},
         ],
     }
@@ -79,7 +79,7 @@ def diff(request: HttpRequest, policy: str) -> HttpResponse:
             "options": presenters.options(request, viewed_policy),
             "may_draft": may_draft(viewed_policy, actor_of(request), clock.now()),
             "crumbs": [
-                {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+                {"label": viewed_policy.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
                 {"label": _("History"), "url": page_url(policy)},
                 {"label": _("Compare")},
             ],
@@ -141,7 +141,7 @@ def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     entry_history = get_entry_history(
         policy_slug=policy, uid=uid, before=presenters.read_revision_number(request, "before"), actor=actor_of(request)
     )
-    url = reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+    url = reverse("pages:entry-find", kwargs={"policy": policy, "uid": uid})
     if not entry_history.is_archived:
         show_tabs_of(request, uid, entry_history.name)
     context = {
@@ -151,7 +151,7 @@ def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         "policy": policy,
         "entry_url": url,
         "crumbs": [
-            {"label": entry_history.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": entry_history.policy.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": entry_history.name, "url": url},
             {"label": _("History")},
         ],
@@ -214,7 +214,7 @@ def _way_back(
             status = 422 if isinstance(error, Invalid) else 403 if code == "partial_view" else 409
         else:
             messages.success(request, _("Added to the draft."))
-            return SeeOther(reverse("dashboard:change", kwargs={"change_set": made.pk}))
+            return SeeOther(reverse("pages:change", kwargs={"change_set": made.pk}))
     chosen = get_revision(policy=policy, at=way[0] if context["is_undo"] else way[1])
     (shown,) = hide_outside([chosen], presenters.sees_of(request, policy))
     return render(
@@ -229,7 +229,7 @@ def _way_back(
             "typed_reason": request.POST.get("reason", ""),
             "n_later": policy.head_number - way[0],
             "crumbs": [
-                {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy.slug})},
+                {"label": policy.name, "url": reverse("pages:policy", kwargs={"policy": policy.slug})},
                 {"label": _("History"), "url": page_url(policy.slug)},
                 {"label": context["title"]},
             ],

@@ -13,15 +13,16 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.core.periods import DEFAULT_DAYS
 from apps.pages.changes.review.reviewed_change import ReviewPage
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
 from apps.priorities.sentences.numbers import UNKNOWN, change_shares, count, number, points, points_phrase
 from apps.series.back_test import F8, I8, LEAST_CHANGE, BackTest
-from apps.series.back_test_runs import DAYS, DEFAULT_DAYS, StoredBackTest, get_back_test
+from apps.series.back_test_runs import DAYS, StoredBackTest, get_back_test
 from apps.web.svg.under_draft import draw_deviation, draw_ranks, draw_share
 
-SHOWN, MOST = 8, 200  # rows of a list, and of one that is shown whole
+SHOWN, MOST_BACK_TESTED = 8, 200  # rows of a list, and of one that is shown whole
 _DECIMALS = 1  # of mean ranks and distances
 
 
@@ -275,7 +276,7 @@ def back_test_of(page: ReviewPage) -> BackTestOfReview:
 def back_test_context(page: ReviewPage, *, show_all: bool) -> dict[str, Any]:
     """For the tab of the review."""
     tested = back_test_of(page)
-    most = MOST if show_all else SHOWN
+    most = MOST_BACK_TESTED if show_all else SHOWN
     result = tested.result
     targets = tested.targets if result is not None else []
     return {

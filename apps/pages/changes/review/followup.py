@@ -15,11 +15,12 @@ from django.utils.translation import ngettext
 from apps.core.errors import NotFound
 from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, Followup, RankMove, followup_of
 from apps.pages.changes.review.reviewed_change import ReviewPage
+from apps.priorities.sentences import numbers
 from apps.runs.waiting import waiting_of
 from apps.web.shell import lines, presentation
 
 SHOWN = 8  # groups before "show all"
-MOST_PEOPLE = 100  # people listed in one group
+MOST_FOLLOWED_PEOPLE = 100  # people listed in one group
 _TRACK = (4.0, 128.0)  # x of the first and the last rank, in pixels
 
 
@@ -43,10 +44,11 @@ def context_of(page: ReviewPage, *, show_all: bool = False) -> dict[str, Any]:
     if followup.now > followup.revision.published_at + FOLLOWED_FOR or followup.revision.number < 2:
         return {}
     return {
+        "policy": page.review.policy.slug,
         "followup": followup,
         "strip": strip_of(followup),
         "followup_tag": tag_of(followup),
-        "followup_url": reverse("dashboard:change-followup", kwargs={"change_set": page.review.change_set.pk}),
+        "followup_url": reverse("pages:change-followup", kwargs={"change_set": page.review.change_set.pk}),
         "may_undo": page.review.why_not_publish(page.actor) is None,
         **_rank_changes(followup, show_all=show_all),
     }
@@ -82,7 +84,7 @@ def strip_of(followup: Followup) -> Strip:
         return Strip("slow", _("The recompute is taking longer than usual."), f"{text} {meanwhile}", "clock")
     if followup.state == "running":
         n = len(followup.page.review.after)
-        heading = ngettext("Recomputing %(n)s entry.", "Recomputing %(n)s entries.", n) % {"n": presentation.count(n)}
+        heading = ngettext("Recomputing %(n)s entry.", "Recomputing %(n)s entries.", n) % {"n": numbers.count(n)}
         text = _("Usually %(usual)s.") % {"usual": presentation.age(followup.expected_duration_s)}
         return Strip("running", heading, f"{text} {meanwhile}", "refresh")
     left_s = max(round((followup.due_at - followup.now).total_seconds()), 0)
@@ -111,7 +113,7 @@ def _result(followup: Followup) -> str:
         "%(n)s of %(all)s people changed rank: %(up)s up, %(down)s down.",
         "%(n)s of %(all)s people changed rank: %(up)s up, %(down)s down.",
         n,
-    ) % {"n": presentation.count(n), "all": presentation.count(followup.n_compared), "up": up, "down": n - up}
+    ) % {"n": numbers.count(n), "all": numbers.count(followup.n_compared), "up": up, "down": n - up}
     differ = followup.n_differ
     if not differ:
         return text
@@ -120,7 +122,7 @@ def _result(followup: Followup) -> str:
         "%(n)s differ from the preview, because usage arrived in between.",
         differ,
     )
-    return f"{text} {more % {'n': presentation.count(differ)}}"
+    return f"{text} {more % {'n': numbers.count(differ)}}"
 
 
 def _moved_title(followup: Followup, n: int) -> str:
@@ -130,7 +132,7 @@ def _moved_title(followup: Followup, n: int) -> str:
         title = ngettext("%(n)s person will move", "%(n)s people will move", n)
     else:
         title = ngettext("%(n)s person moved", "%(n)s people moved", n)
-    return title % {"n": presentation.count(n)}
+    return title % {"n": numbers.count(n)}
 
 
 def _rank_changes(followup: Followup, *, show_all: bool) -> dict[str, Any]:
@@ -162,8 +164,8 @@ def _groups(followup: Followup) -> Iterator[dict[str, Any]]:
             "is_up": first.places > 0,
             "slope": _slope(moves, followup.n_ranked),
             "why": first.sentence,
-            "people": [_person(followup, move) for move in moves[:MOST_PEOPLE]],
-            "n_more": max(0, len(moves) - MOST_PEOPLE),
+            "people": [_person(followup, move) for move in moves[:MOST_FOLLOWED_PEOPLE]],
+            "n_more": max(0, len(moves) - MOST_FOLLOWED_PEOPLE),
         }
 
 
@@ -172,9 +174,9 @@ def _person(followup: Followup, move: RankMove) -> dict[str, Any]:
         "name": move.name,
         "above": move.path.rpartition("/")[0],
         "url": lines.entry_url(followup.revision.policy.slug, move.uid, move.name),
-        "before": presentation.count(move.before),
-        "after": presentation.count(move.after),
-        "expected": "" if move.expected in (None, move.after) else presentation.count(move.expected or 0),
+        "before": numbers.count(move.before),
+        "after": numbers.count(move.after),
+        "expected": "" if move.expected in (None, move.after) else numbers.count(move.expected or 0),
         "places": places_text(move.places),
         "is_up": move.places > 0,
         "why": move.sentence,
@@ -183,13 +185,13 @@ def _person(followup: Followup, move: RankMove) -> dict[str, Any]:
 
 def places_text(moved: int) -> str:
     if moved > 0:
-        return ngettext("%(n)s up", "%(n)s up", moved) % {"n": presentation.count(moved)}
-    return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}
+        return ngettext("%(n)s up", "%(n)s up", moved) % {"n": numbers.count(moved)}
+    return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": numbers.count(-moved)}
 
 
 def _span(ranks: Sequence[int]) -> str:
     low, high = min(ranks), max(ranks)
-    return presentation.count(low) if low == high else f"{presentation.count(low)}–{presentation.count(high)}"
+    return numbers.count(low) if low == high else f"{numbers.count(low)}–{numbers.count(high)}"
 
 
 def _slope(moves: Sequence[RankMove], n_ranked: int) -> dict[str, str]:

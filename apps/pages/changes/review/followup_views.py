@@ -67,4 +67,4 @@ def undo(request: HttpRequest, change_set: int) -> HttpResponse:
         )
     else:
         add_published_message(request, revision, has_link=False, has_undo=False)
-    return SeeOther(reverse("dashboard:change", kwargs={"change_set": draft.pk}))
+    return SeeOther(reverse("pages:change", kwargs={"change_set": draft.pk}))

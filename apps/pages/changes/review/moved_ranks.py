@@ -29,7 +29,7 @@ from apps.runs.models import Run
 
 State = Literal["waiting", "running", "slow", "failed", "done"]
 FOLLOWED_FOR = timedelta(days=14)
-MOST_MOVES = 1_000  # of an answer
+MOST_RANK_MOVES = 1_000  # of an answer
 MOST_EXPECTED = 20_000  # entries of a policy for which ranks are predicted until the recompute has finished
 _DEFAULT_S = 5.0  # assumed duration until a recompute has been measured
 _SLOW_AFTER_S = 30.0
@@ -162,7 +162,7 @@ class Followup:
 
     @property
     def furthest_moves(self) -> Sequence[RankMove]:
-        return self.moves[:MOST_MOVES]
+        return self.moves[:MOST_RANK_MOVES]
 
     @cached_property
     def n_compared(self) -> int:

@@ -29,13 +29,16 @@ from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.changesets.checks import Check
 from apps.policies.models import ChangeSet
 from apps.policies.publishing.size_guard import second_persons
+from apps.priorities.sentences import numbers
+from apps.web.changes.change_titles import title_of
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of
 from apps.web.svg import moves
+from apps.web.texts.shortened import shortened
 
 TABS = ("diff", "effect", "back-test", "checks", "discussion")
 SHOWN = 20
-MOST = 200
+MOST_REVIEW_ROWS = 200
 State = ChangeSet.State
 STATES: dict[str, tuple[str, str]] = {  # badge and icon
     State.DRAFT: ("", "pencil"),
@@ -138,11 +141,11 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
     slug = review.policy.slug
     css, icon = STATES[change_set.state]
     revision = getattr(change_set, "revision", None) if change_set.state == State.PUBLISHED else None
-    title = presentation.title_of(change_set)
+    title = title_of(change_set, actor=page.actor, at=page.now)
     return {
         **tab_context(page, tab, show_all=show_all, on=on),
-        "title": title,
-        "has_more_reason": change_set.reason.strip() not in ("", title),
+        "title": title.text,
+        "reason": change_set.reason.strip() if change_set.reason.strip() != title.text else "",
         "state": change_set.get_state_display(),
         "state_css": css,
         "state_icon": icon,
@@ -155,9 +158,9 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
         "n_passed": sum(check.state == "ok" for check in page.checks),
         "edit_url": draft_url(change_set.pk) if Decision(page).may_withdraw and not review.is_whole else "",
         "crumbs": [
-            {"label": review.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": slug})},
-            {"label": _("Changes"), "url": reverse("dashboard:changes", kwargs={"policy": slug})},
-            {"label": title},
+            {"label": review.policy.name, "url": reverse("pages:policy", kwargs={"policy": slug})},
+            {"label": _("Changes"), "url": reverse("pages:changes", kwargs={"policy": slug})},
+            {"label": title.text},
         ],
     }
 
@@ -206,17 +209,17 @@ def tab_context(page: ReviewPage, tab: str, *, show_all: bool, on: str) -> dict[
 
 def tab_url(change_set: int, tab: str = "diff") -> str:
     name = "change" if tab == "diff" else f"change-{tab}"
-    return reverse(f"dashboard:{name}", kwargs={"change_set": change_set})
+    return reverse(f"pages:{name}", kwargs={"change_set": change_set})
 
 
 def part_url(change_set: int, tab: str) -> str:
-    return reverse(f"dashboard:change-part-{tab}", kwargs={"change_set": change_set})
+    return reverse(f"pages:change-part-{tab}", kwargs={"change_set": change_set})
 
 
 def draft_url(change_set: int) -> str:
     """URL of the editor for a draft; empty if there is no editor."""
     try:
-        return reverse("dashboard:draft", kwargs={"change_set": change_set})
+        return reverse("pages:draft", kwargs={"change_set": change_set})
     except NoReverseMatch:
         return ""
 
@@ -225,10 +228,10 @@ def kpis(page: ReviewPage) -> list[dict[str, str]]:
     """Labels, values and notes of the summary card."""
     n_indirect = len(indirect_targets(page.targets))
     indirect = ngettext("%(n)s target changed indirectly", "%(n)s targets changed indirectly", n_indirect) % {
-        "n": presentation.count(n_indirect)
+        "n": numbers.count(n_indirect)
     }
     figures = [
-        {"key": "edits", "label": _("Edits"), "value": presentation.count(page.n_edits), "note": indirect},
+        {"key": "edits", "label": _("Edits"), "value": numbers.count(page.n_edits), "note": indirect},
         _rank_changes(page),
     ]
     gains = max(page.targets, key=lambda line: line.change, default=None)
@@ -249,9 +252,9 @@ def _rank_changes(page: ReviewPage) -> dict[str, str]:
     ranks = page.n_rank_changes if page.review.is_open else None
     label = _("Users whose target changes") if ranks is None else _("Rank changes")
     n, of = (page.n_people, page.n_leaves) if ranks is None else ranks
-    note = _("of %(n)s") % {"n": presentation.count(of)}
+    note = _("of %(n)s") % {"n": numbers.count(of)}
     key = "targets" if ranks is None else "ranks"
-    return {"key": key, "label": label, "value": presentation.count(n), "note": note}
+    return {"key": key, "label": label, "value": numbers.count(n), "note": note}
 
 
 def approvals(page: ReviewPage) -> list[dict[str, Any]]:
@@ -262,17 +265,18 @@ def approvals(page: ReviewPage) -> list[dict[str, Any]]:
 
 
 def _extreme(key: str, label: str, line: TargetLine) -> dict[str, str]:
-    value = _change(line)
-    return {"key": key, "label": label, "value": value, "note": _short(line)}
+    words = {"whole": _whole(line), "name": shortened(line.name, 26)}
+    note = _("points of %(whole)s: %(name)s") % words
+    return {"key": key, "label": label, "value": presentation.change(line.old, line.new), "note": note}
 
 
 def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
     edits = review_text.edit_lines(page)
     effective = indirect_targets(page.targets)
-    most = MOST if show_all else SHOWN
+    most = MOST_REVIEW_ROWS if show_all else SHOWN
     return {
-        "edits": edits[:MOST],
-        "n_more_edits": max(0, len(edits) - MOST),
+        "edits": edits[:MOST_REVIEW_ROWS],
+        "n_more_edits": max(0, len(edits) - MOST_REVIEW_ROWS),
         "effective": [_target(page, line) for line in effective[:most]],
         "n_effective": len(effective),
         "n_more_effective": max(0, len(effective) - most),
@@ -287,12 +291,12 @@ def _groups(effective: Sequence[TargetLine]) -> str:
     """Numbers of entries that lose or gain by group, such as “9 lower below /physics”."""
     counts = Counter((line.above or "/", line.change < 0) for line in effective)
     text = {True: _("%(n)s lower below %(path)s"), False: _("%(n)s higher below %(path)s")}
-    parts = [text[falls] % {"n": presentation.count(n), "path": path} for (path, falls), n in counts.items()]
+    parts = [text[falls] % {"n": numbers.count(n), "path": path} for (path, falls), n in counts.items()]
     return ", ".join(parts[:3]) + ("…" if len(parts) > 3 else "")
 
 
 def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
-    most = MOST if show_all else SHOWN
+    most = MOST_REVIEW_ROWS if show_all else SHOWN
     targets = page.targets
     drawn = [(_short(line), _change(line), line.old, line.new) for line in targets[:SHOWN]]
     leaves = page.leaves(most) if page.review.is_open else []
@@ -311,7 +315,7 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
         if leaves
         else [],
         "changed_settings": review_text.settings_lines(
-            page.review.settings.to_json(), page.review.wanted.to_json(), page.review.changed_settings
+            page.review.settings.parts(), page.review.wanted.parts(), page.review.changed_settings
         ),
         "outside": page.outside if page.outside.n_entries else None,
         "outside_points": presentation.change(0.0, page.outside.points),
@@ -336,7 +340,7 @@ def _discussion(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
     ]
     seen: set[int] = set()
     choices = []
-    for edit in page.edits[:MOST]:
+    for edit in page.edits[:MOST_REVIEW_ROWS]:
         if not edit.is_hidden and edit.index not in seen:
             seen.add(edit.index)
             choices.append({"index": edit.index, "words": review_text.sentence_of(page, edit.index)})
@@ -346,7 +350,7 @@ def _discussion(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
 def _target(page: ReviewPage, line: TargetLine) -> dict[str, Any]:
     status = {"new": _("new"), "gone": _("archived"), "moved": _("moved"), "": ""}[line.status]
     is_here = line.status in ("", "moved") and page.review.policy.head_number >= page.review.number
-    shares = presentation.change_shares(line.old, line.new)
+    shares = numbers.change_shares(line.old, line.new)
     return {
         "line": line,
         "url": lines.entry_url(page.review.policy.slug, line.uid, line.name) if is_here else "",
@@ -364,27 +368,27 @@ def _leaf(page: ReviewPage, line: LeafLine) -> dict[str, Any]:
         "line": line,
         "url": "" if line.reason == "new" else lines.entry_url(page.review.policy.slug, line.uid, line.name),
         "now": _rank(line.without[0]),
-        "after": _rank(line.with_it[0]),
+        "after": _rank(line.ranks_with[0]),
         "moved": words,
         "later": [
-            {"day": day, "with_it": _rank(after), "without": _rank(before)}
+            {"day": day, "ranks_with": _rank(after), "without": _rank(before)}
             for day, before, after in zip(
                 (page.effect.projection.horizons_days[1:] if page.effect.projection else ()),
                 line.without[1:],
-                line.with_it[1:],
+                line.ranks_with[1:],
                 strict=True,
             )
         ],
-        "factor": presentation.factor(line.factor_after),
-        "factor_before": presentation.factor(line.factor_before),
+        "factor": numbers.factor(line.factor_after),
+        "factor_before": numbers.factor(line.factor_before),
         "reason": review_text.reason_text(line),
     }
 
 
 def _moved_text(moved: int) -> str:
     if moved > 0:
-        return ngettext("%(n)s up", "%(n)s up", moved) % {"n": presentation.count(moved)}
-    return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}
+        return ngettext("%(n)s up", "%(n)s up", moved) % {"n": numbers.count(moved)}
+    return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": numbers.count(-moved)}
 
 
 def _range_text(step: int) -> str:
@@ -397,7 +401,7 @@ def _range_text(step: int) -> str:
 
 
 def _rank(rank: int | None) -> str:
-    return presentation.UNKNOWN if rank is None else presentation.count(rank)
+    return numbers.UNKNOWN if rank is None else numbers.count(rank)
 
 
 def _change(line: TargetLine) -> str:
@@ -405,12 +409,11 @@ def _change(line: TargetLine) -> str:
 
 
 def _whole(line: TargetLine) -> str:
-    """Name of the group whose usage the target is a part of."""
+    """Whose usage the target is a part of."""
     return line.above.rpartition("/")[2] or _("the policy")
 
 
 def _short(line: TargetLine) -> str:
     """Name and group of an entry, shortened to the 26 characters that fit in the chart."""
     group = line.above.rpartition("/")[2]
-    name = f"{line.name}, {group}" if group else line.name
-    return name if len(name) <= 26 else f"{name[:25]}…"
+    return shortened(f"{line.name}, {group}" if group else line.name, 26)

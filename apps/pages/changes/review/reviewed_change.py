@@ -76,7 +76,7 @@ class LeafLine:
     name: str
     above: str
     without: tuple[int | None, ...]
-    with_it: tuple[int | None, ...]
+    ranks_with: tuple[int | None, ...]
     factor_before: float | None
     factor_after: float | None
     reason: Reason
@@ -85,7 +85,7 @@ class LeafLine:
     @property
     def moved(self) -> int | None:
         """Number of ranks gained; < 0 lost."""
-        before, after = self.without[0], self.with_it[0]
+        before, after = self.without[0], self.ranks_with[0]
         return None if before is None or after is None else before - after
 
     @property
@@ -226,9 +226,9 @@ class ReviewPage:
         factor = np.where((at >= 0) & result.is_ranked[at] & result.has_factor[at], result.factor[at], np.nan)
         moved = rank - projection.rank_without[0]
         stays = (projection.rank_without > 0) & (projection.rank_without[0] > 0) & (rank > 0)
-        with_it = np.where(stays, np.maximum(projection.rank_without + moved, 1), rank).astype(np.int32)
+        ranks_with = np.where(stays, np.maximum(projection.rank_without + moved, 1), rank).astype(np.int32)
         return replace(
-            projection, rank_with=with_it, factor_with=np.repeat(factor[None], len(projection.horizons_days), axis=0)
+            projection, rank_with=ranks_with, factor_with=np.repeat(factor[None], len(projection.horizons_days), axis=0)
         )
 
     @cached_property
@@ -351,7 +351,7 @@ class ReviewPage:
             name=tree.name[at],
             above=tree.path(int(tree.parent[at])),
             without=tuple(int(rank) or None for rank in projection.rank_without[:, row]),
-            with_it=tuple(int(rank) or None for rank in projection.rank_with[:, row]),
+            ranks_with=tuple(int(rank) or None for rank in projection.rank_with[:, row]),
             factor_before=number_or_none(projection.factor_without[0, row]),
             factor_after=number_or_none(projection.factor_with[0, row]),
             reason=reason,

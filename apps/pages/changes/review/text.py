@@ -11,9 +11,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.pages.changes.review.reviewed_change import LeafLine, ReviewedEdit, ReviewPage
-from apps.priorities.sentences import unit_of
+from apps.priorities.sentences import numbers
+from apps.web.changes.edit_texts import edit_sentence
 from apps.web.shell import field_labels, presentation
-from apps.web.value_texts import amount, date_text, key_text, value_text
+from apps.web.texts.value_texts import amount, date_text, key_text, value_text
 
 # By operation: CSS class, icon, and text for screen readers.
 MARKS = {
@@ -30,6 +31,7 @@ MARKS = {
     "set_members": ("chg", "user-plus", gettext_lazy("Changed")),
     "mount": ("chg", "world-share", gettext_lazy("Changed")),
     "adjust_usage": ("chg", "history", gettext_lazy("Changed")),
+    "allocate": ("chg", "history", gettext_lazy("Changed")),
     "set_policy": ("chg", "adjustments-horizontal", gettext_lazy("Changed")),
     "document": ("chg", "list-tree", gettext_lazy("Changed")),
 }
@@ -109,7 +111,7 @@ def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
     if edit.operation["op"] == "set_policy":
         review = page.review
         parts = [part for part in edit.operation["settings"] if part in review.changed_settings]
-        for name, before, after in settings_lines(review.settings.to_json(), review.wanted.to_json(), parts):
+        for name, before, after in settings_lines(review.settings.parts(), review.wanted.parts(), parts):
             yield EditLine(
                 **common,
                 sentence=name,
@@ -136,6 +138,13 @@ def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
     )
 
 
+def _sentence(page: ReviewPage, edit: ReviewedEdit) -> str:
+    is_renamed = edit.operation["op"] == "rename" and edit.before is not None
+    name = edit.before.name if is_renamed and edit.before else edit.name
+    parent = _name(page, edit.after.parent_uid if edit.after else None)
+    return edit_sentence(edit.operation, name, parent, lambda uid: _name(page, UUID(str(uid))))
+
+
 def _sides(page: ReviewPage, edit: ReviewedEdit) -> tuple[str, str]:
     """Texts of the value that the operation changes, before and after."""
     op, before, after = edit.operation["op"], edit.before, edit.after
@@ -143,6 +152,8 @@ def _sides(page: ReviewPage, edit: ReviewedEdit) -> tuple[str, str]:
         return _("none"), amount(None if after is None else after.shares, after is not None)
     if op == "archive":
         return _("active"), _("archived")
+    if op == "allocate":
+        return allocated_text(edit.operation["was"]), allocated_text(edit.operation["amount"])
     if op == "adjust_usage" or before is None or after is None:
         return "", ""
     texts: dict[str, Callable[[Any], str]] = {
@@ -160,83 +171,9 @@ def _sides(page: ReviewPage, edit: ReviewedEdit) -> tuple[str, str]:
     return (text(before), text(after)) if text else ("", "")
 
 
-def _sentence(page: ReviewPage, edit: ReviewedEdit) -> str:
-    op, operation = edit.operation["op"], edit.operation
-    name = edit.before.name if op == "rename" and edit.before else edit.name
-    if op == "set_shares":
-        return _shares(page, name, operation["shares"])
-    if op == "set_policy":
-        parts = ", ".join(map(field_labels.setting, operation["settings"]))
-        return _("Settings: %(parts)s") % {"parts": parts}
-    if op == "document":
-        n = int(operation["n_entries"])
-        text = ngettext("The whole tree is replaced: %(n)s entry", "The whole tree is replaced: %(n)s entries", n)
-        return text % {"n": presentation.count(n)}
-    if op == "adjust_usage":
-        return _adjusted(name, operation)
-    words = {
-        "name": name,
-        "parent": _name(page, edit.after.parent_uid if edit.after else None),
-        "new": operation.get("name", ""),
-        "kind": operation.get("kind", ""),
-        "scope": operation.get("scope") or _("as above"),
-        "dates": date_text(operation.get("dates")),
-    }
-    return _text_of(op, operation) % words
-
-
-def _text_of(op: str, operation: Mapping[str, Any]) -> str:
-    return {
-        "add": _("%(name)s added to %(parent)s"),
-        "rename": _("%(name)s renamed to %(new)s"),
-        "move": _("%(name)s moves to %(parent)s"),
-        "archive": _("%(name)s is archived"),
-        "restore": _("%(name)s restored in %(parent)s"),
-        "set_scope": _("%(name)s: its children are compared by usage %(scope)s"),
-        "lock": _("%(name)s is locked") if operation.get("locked", True) else _("%(name)s is unlocked"),
-        "set_kind": _("%(name)s becomes a %(kind)s"),
-        "set_dates": "%(name)s: %(dates)s",
-        "set_members": _("%(name)s: membership rules"),
-        "mount": _("%(name)s: maintainer of the entries below"),
-    }.get(op, "%(name)s")
-
-
-def _shares(page: ReviewPage, name: str, shares: Any) -> str:
-    if not isinstance(shares, Mapping):
-        if not isinstance(shares, int | float):
-            return _("%(name)s inherits its parent’s shares") % {"name": name}
-        return _("%(name)s gets %(shares)s") % {"name": name, "shares": amount(float(shares))}
-    return percent_sentence(name, shares, lambda uid: _name(page, UUID(str(uid))))
-
-
-def percent_sentence(name: str, shares: Mapping[str, Any], name_of_uid: Callable[[Any], str]) -> str:
-    """Sentence on an entry that gets a percentage of its parent's shares: from whom, unless it is its own shares."""
-    words = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
-    source = shares.get("from")
-    if source is None:
-        return _("%(name)s gets %(percent)s of its parent") % words
-    if source == "reserve":
-        return _("%(name)s gets %(percent)s of its parent, from the reserve") % words
-    if isinstance(source, str):
-        return _("%(name)s gets %(percent)s of its parent, from its siblings in proportion") % words
-    givers, n_more = ", ".join(map(name_of_uid, source[:3])), len(source[3:])
-    if n_more:
-        text = _("%(name)s gets %(percent)s of its parent, from %(givers)s and %(n)s more")
-    else:
-        text = _("%(name)s gets %(percent)s of its parent, from %(givers)s")
-    return text % {**words, "givers": givers, "n": n_more}
-
-
-def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
-    if operation.get("revokes"):
-        return _("A usage adjustment of %(name)s is revoked") % {"name": name}
-    seconds = float(operation["amount_s"])
-    words = {
-        "name": name,
-        "unit": unit_of(str(operation["resource"])),
-        "amount": ("+" if seconds > 0 else presentation.MINUS) + presentation.core_hours(abs(seconds)),
-    }
-    return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % words
+def allocated_text(value: float | None) -> str:
+    """Amount of an allocation; none before it begins and after it is withdrawn."""
+    return _("none") if value is None else numbers.count(value)
 
 
 def reason_text(line: LeafLine) -> str:

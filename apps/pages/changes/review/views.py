@@ -34,10 +34,11 @@ from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.priorities import change_effect_runs
 from apps.series.back_test_runs import request_back_test
-from apps.web import value_texts
+from apps.web.changes.change_titles import ChangeTitle, titles_of
 from apps.web.shell import field_labels, presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of, fragment, is_htmx
+from apps.web.texts import value_texts
 
 
 def page_url(change_set: int, tab: str = "diff", **_kwargs: Any) -> str:
@@ -118,7 +119,7 @@ def decide(request: HttpRequest, change_set: int) -> HttpResponse:
         return _show(request, open_page(request, change_set), "diff", status=status_of(error), form=form, **more)
     messages.success(request, message)
     if form.cleaned_data["step"] == "request-changes":  # only its author sees it, now that it is a draft again
-        return SeeOther(reverse("dashboard:changes", kwargs={"policy": page.review.policy.slug}))
+        return SeeOther(reverse("pages:changes", kwargs={"policy": page.review.policy.slug}))
     return SeeOther(page_url(change_set))
 
 
@@ -304,7 +305,7 @@ def _show(
 
 
 def list_url(policy: str, **_kwargs: Any) -> str:
-    return reverse("dashboard:changes", kwargs={"policy": policy})
+    return reverse("pages:changes", kwargs={"policy": policy})
 
 
 @require_safe
@@ -313,7 +314,7 @@ def changes(request: HttpRequest, policy: str) -> HttpResponse:
     if request.GET.get("list") == "published":
         query = request.GET.copy()
         del query["list"]
-        url = reverse("dashboard:history", kwargs={"policy": policy})
+        url = reverse("pages:history", kwargs={"policy": policy})
         return HttpResponsePermanentRedirect(f"{url}?{query.urlencode()}" if query else url)
     return render(request, "pages/changes/review/list.html", _context(request, policy))
 
@@ -334,26 +335,28 @@ def _context(request: HttpRequest, policy: str) -> dict[str, Any]:
     viewed_policy = get_policy(slug=policy, actor=actor)
     which: Which = next((each for each in WHICH if each == request.GET.get("list")), "open")
     listed = list_of_change_sets(policy=viewed_policy, which=which, actor=actor, at=at)
+    titles = titles_of(listed, actor=actor, at=at)
     return {
         "found": viewed_policy,
         "policy": policy,
         "which": which,
         "lists": list_links(policy, which),
-        "rows": [_row(each) for each in listed],
+        "rows": [_row(each, titles[each.pk]) for each in listed],
         "empty": _empty(which),
         "crumbs": [
-            {"label": viewed_policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": viewed_policy.name, "url": reverse("pages:policy", kwargs={"policy": policy})},
             {"label": _("Changes and history")},
         ],
     }
 
 
-def _row(change_set: ChangeSet) -> dict[str, Any]:
+def _row(change_set: ChangeSet, title: ChangeTitle) -> dict[str, Any]:
     css, icon = STATES[change_set.state]
     n = len(change_set.operations)
     return {
         "change_set": change_set,
-        "title": presentation.title_of(change_set),
+        "title": title.text,
+        "reason": title.reason,
         "url": tab_url(change_set.pk),
         "state": change_set.get_state_display(),
         "css": css,

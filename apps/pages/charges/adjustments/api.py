@@ -11,15 +11,18 @@ from rest_framework.response import Response
 
 from apps.policies.settings import RESOURCES
 from apps.priorities.adjustments import AdjustmentLine, list_adjustments
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.inputs import entry_uid, read_query
+from apps.web.rest.records import keeps_old_names
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema
 from apps.web.rest.views import APIView
 
 _ADJUSTMENT_PAGE = 100
 
 
+@keeps_old_names
 class AdjustmentSerializer(serializers.Serializer[Any]):
     uid = serializers.UUIDField(source="adjustment.uid")
     entry = serializers.UUIDField(source="adjustment.entry_uid")
@@ -33,9 +36,7 @@ class AdjustmentSerializer(serializers.Serializer[Any]):
     at = UtcTimeField(
         source="adjustment.at", help_text="Hour to which the amount is added; it decays from then on like usage"
     )
-    counted_s = serializers.FloatField(
-        source="counted", help_text="Its current amount in the policy's metric, as of the newest snapshot"
-    )
+    usage = serializers.FloatField(help_text="Its current amount in the policy's metric, as of the newest snapshot")
     note = serializers.CharField(source="adjustment.note")
     reason = serializers.CharField(source="adjustment.reason")
     author = serializers.CharField(source="adjustment.author_name")
@@ -52,10 +53,10 @@ class AdjustmentSerializer(serializers.Serializer[Any]):
 
 class AdjustmentFilterSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(
-        max_length=9000, required=False, help_text="uid or path; only adjustments at this entry and below it"
+        max_length=bounds.ENTRY, required=False, help_text="uid or path; only adjustments at this entry and below it"
     )
     active = serializers.BooleanField(required=False, default=False, help_text="Leave out revoked adjustments")
-    cursor = serializers.CharField(max_length=200, required=False)
+    cursor = serializers.CharField(max_length=bounds.CURSOR, required=False)
 
 
 class AdjustmentListView(APIView):

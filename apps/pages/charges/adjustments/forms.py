@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from apps.core.typed_numbers import AmbiguousNumber, read_number
+from apps.web import bounds
 from apps.web.shell.forms import (
     RefusableForm,
     choice_field,
@@ -39,11 +40,13 @@ class AdjustmentForm(RefusableForm):
         initial="back",
         widget=forms.RadioSelect,
     )
-    amount = forms.CharField(label=gettext_lazy("Amount"), max_length=40, widget=text_input(inputmode="decimal"))
+    amount = forms.CharField(
+        label=gettext_lazy("Amount"), max_length=bounds.NUMBER, widget=text_input(inputmode="decimal")
+    )
     resource = choice_field(gettext_lazy("Unit"), RESOURCES, initial="cpu_s")
     day = forms.DateField(label=gettext_lazy("Date"), widget=date_input())
     hour = choice_field(gettext_lazy("Hour"), _HOURS, required=False)
-    note = forms.CharField(label=gettext_lazy("Note"), required=False, max_length=512, widget=text_input())
+    note = forms.CharField(label=gettext_lazy("Note"), required=False, max_length=bounds.NOTE, widget=text_input())
     reason = published_reason_field(required=False)
 
     def clean_amount(self) -> float:

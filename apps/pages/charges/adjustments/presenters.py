@@ -17,9 +17,11 @@ from apps.priorities.adjustments import (
     AdjustmentsPage,
     EntryNumbers,
 )
+from apps.priorities.sentences import numbers as number_texts
 from apps.priorities.sentences import unit_of
 from apps.web.shell import lines, presentation
-from apps.web.shell.presentation import Balance, signed_hours
+from apps.web.shell.presentation import signed_hours
+from apps.web.svg.bars import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class AdjustmentRow:
     uid: UUID
     amount: str
     unit: str
-    counted: str
+    usage: str
     used_at: datetime
     at: datetime
     note: str
@@ -63,7 +65,7 @@ def draw(page: AdjustmentsPage) -> dict[str, Any]:
 def summary(page: AdjustmentsPage) -> str:
     """Sum of the active adjustments of this entry, after decay; empty without any."""
     here = page.view.tree.uuid(page.entry)
-    own = [line.counted for line in page.lines if line.is_active and line.adjustment.entry_uid == here]
+    own = [line.usage for line in page.lines if line.is_active and line.adjustment.entry_uid == here]
     if not own:
         return ""
     return _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(sum(own))}
@@ -71,8 +73,12 @@ def summary(page: AdjustmentsPage) -> str:
 
 def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
     """Numbers of the entry before and after the adjustment, and its effect after decay in a sentence."""
-    decimals = presentation.decimals_beside(preview.before.actual, preview.after.actual, preview.target)
-    before, after = (_standing(numbers, preview.target, decimals) for numbers in (preview.before, preview.after))
+    decimals = number_texts.decimals_beside(preview.before.actual, preview.after.actual, preview.target)
+    view, at = page.view, page.entry
+    tolerance = lines.tolerance_of(view.settings).at(not view.tree.n_children[at])
+    before, after = (
+        _standing(numbers, preview.target, tolerance, decimals) for numbers in (preview.before, preview.after)
+    )
     rows = [
         (_("Core-hours"), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
@@ -81,24 +87,22 @@ def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, 
     if preview.before.rank is not None or preview.after.rank is not None:
         rows += [(_("Rank"), before["rank"], after["rank"]), (_("Factor"), before["factor"], after["factor"])]
     return {
-        "counted": _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(preview.counted)},
-        "is_nothing": preview.counted == 0,
+        "usage": _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(preview.usage)},
+        "is_nothing": preview.usage == 0,
         "balance_before": before["balance"],
         "balance_after": after["balance"],
         "rows": rows,
     }
 
 
-def _standing(numbers: EntryNumbers, target: float | None, decimals: int) -> dict[str, Any]:
-    balance: Balance = presentation.balance(
-        numbers.actual, target, has_usage=numbers.state != "idle", decimals=decimals
-    )
+def _standing(numbers: EntryNumbers, target: float | None, tolerance: Tolerance, decimals: int) -> dict[str, Any]:
+    balance = presentation.balance_of(numbers.state, numbers.actual, target, tolerance=tolerance, decimals=decimals)
     return {
         "usage": presentation.core_hours(numbers.usage),
-        "actual": presentation.compare_shares(numbers.actual, target, decimals=decimals).actual,
-        "priority": presentation.signed(numbers.priority),
-        "rank": presentation.UNKNOWN if numbers.rank is None else presentation.count(numbers.rank),
-        "factor": presentation.factor(numbers.factor),
+        "actual": number_texts.compare_shares(numbers.actual, target, decimals=decimals).actual,
+        "priority": number_texts.signed(numbers.priority),
+        "rank": number_texts.UNKNOWN if numbers.rank is None else number_texts.count(numbers.rank),
+        "factor": number_texts.factor(numbers.factor),
         "balance": balance,
     }
 
@@ -111,7 +115,7 @@ def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> Adjustm
         uid=row.uid,
         amount=signed_hours(row.amount_s),
         unit=unit_of(row.resource),
-        counted=signed_hours(line.counted),
+        usage=signed_hours(line.usage),
         used_at=row.at,
         at=row.created_at,
         note=row.note,

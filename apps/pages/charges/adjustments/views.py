@@ -31,11 +31,11 @@ from apps.web.shell.requests import actor_of, fragment
 
 
 def page_url(policy: str, uid: UUID) -> str:
-    return reverse("dashboard:adjustments", kwargs={"policy": policy, "uid": uid})
+    return reverse("pages:adjustments", kwargs={"policy": policy, "uid": uid})
 
 
 def entry_page_url(policy: str, uid: UUID) -> str:
-    return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+    return reverse("pages:entry-find", kwargs={"policy": policy, "uid": uid})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -135,7 +135,7 @@ def _show(request: HttpRequest, page: AdjustmentsPage, *, status: int = 200, **m
     context = {**draw(page), **more}
     entry, slug = context["entry"], page.view.policy.slug
     lines.show_tabs_of(request, entry.uid, entry.name)
-    tree = reverse("dashboard:policy", kwargs={"policy": slug})
+    tree = reverse("pages:policy", kwargs={"policy": slug})
     here = {"label": entry.name, "url": lines.entry_url(slug, entry.uid, entry.name)}
     context["crumbs"] = [{"label": page.view.policy.name, "url": tree}, here, {"label": _("Adjustments")}]
     return render(request, "pages/charges/adjustments/adjustments.html", context, status=status)

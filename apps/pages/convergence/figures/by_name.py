@@ -7,20 +7,17 @@ from collections.abc import Callable
 from django.http import QueryDict
 
 from apps.core.errors import NotFound
-from apps.pages.convergence.figures import over_time
+from apps.pages.convergence.figures import fair_line, over_time
 from apps.pages.convergence.figures.course import GroupNumbers
 from apps.pages.convergence.figures.heat import heat_figure
-from apps.pages.convergence.figures.labels import Links
-from apps.pages.convergence.figures.stack import stack_figure
 from apps.pages.convergence.figures.tiles import panels_figure
 from apps.web.figures import Figure
 
-OF_GROUP: dict[str, Callable[[GroupNumbers, QueryDict, Links], Figure]] = {
-    "panels": lambda numbers, query, _links: panels_figure(numbers, query),
-    "stack": lambda numbers, _query, links: stack_figure(numbers.convergence, links),
-    "heat": lambda numbers, _query, links: heat_figure(numbers.convergence, links),
+OF_GROUP: dict[str, Callable[[GroupNumbers, QueryDict], Figure]] = {
+    "panels": panels_figure,
+    "heat": lambda numbers, _query: heat_figure(numbers.convergence),
 }
-CONVERGENCE_FIGURES = (over_time.NAME, *OF_GROUP)
+CONVERGENCE_FIGURES = (over_time.NAME, fair_line.NAME, *OF_GROUP)
 
 
 def check_name(name: str) -> None:

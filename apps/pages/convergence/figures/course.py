@@ -26,9 +26,8 @@ from apps.web.figures import axes
 from apps.web.figures.scales import day_text
 from apps.web.figures.used_and_target import expected_text, used_words_of
 
-IDLE_STATES = ("no_demand", "met")
 PERCENT = f"{NBSP}%"
-LEAST: Mapping[Unit, float] = {"share": 0.0, "points": -np.inf}
+LEAST_ON_AXIS: Mapping[Unit, float] = {"share": 0.0, "points": -np.inf}
 _DIGITS = 2  # of percent and points in pictures
 _DAY_S = 86_400
 _GAP = 1 / 160  # of the axis, at the right of the last point
@@ -60,7 +59,7 @@ class GroupNumbers:
             zero,
             values=drawn.actual * 100 - zero,
             target=target - zero,
-            low=np.maximum(target - slack - zero, LEAST[unit]),
+            low=np.maximum(target - slack - zero, LEAST_ON_AXIS[unit]),
             high=target + slack - zero,
         )
 
@@ -131,6 +130,7 @@ class Axis:
     now: float | None
     whole: tuple[float, float]
     is_zoomed: bool
+    is_by_hour: bool = False
 
     def part(self, at: float) -> float:
         """The place of an ordinal, 0..1 within the picture."""
@@ -201,7 +201,7 @@ def axis_of(numbers: GroupNumbers) -> Axis | None:
         if min(zoom[1] + 0.999, last) - max(zoom[0], first) >= 1:
             first, last = max(zoom[0], first), min(zoom[1] + 0.999, last)
     known_now = now if now is not None and now <= whole[1] else None
-    return Axis(first, last, points, ahead, known_now, whole, (first, last) != whole)
+    return Axis(first, last, points, ahead, known_now, whole, (first, last) != whole, drawn.is_by_hour)
 
 
 def _n_days_ahead(numbers: GroupNumbers, now: float | None) -> int:
@@ -294,7 +294,7 @@ def course_of(numbers: GroupNumbers, row: int, axis: Axis) -> Course:
         low=axes.rounded(lines.low[row], _DIGITS),
         high=axes.rounded(lines.high[row], _DIGITS),
         likely=[round(point.likely * 100 - goal, _DIGITS) for point in curve],
-        least=[round(max(point.p25 * 100 - goal, LEAST[unit]), _DIGITS) for point in curve],
+        least=[round(max(point.p25 * 100 - goal, LEAST_ON_AXIS[unit]), _DIGITS) for point in curve],
         most=[round(point.p75 * 100 - goal, _DIGITS) for point in curve],
         before=axes.rounded(numbers.earlier(row), _DIGITS),
         reach=_reach_of(numbers, row, axis) if drawn.on else None,
@@ -374,7 +374,7 @@ def _spans(mask: Mask, points: Sequence[float]) -> list[tuple[float, float]]:
 def read_outs(numbers: GroupNumbers, row: int, axis: Axis) -> list[str]:
     """What the line above the picture says at each stop of the axis, without its day."""
     drawn = numbers.drawn
-    past = used_words_of(drawn.actual[row], drawn.target[row], drawn.states[row].tolist())
+    past = used_words_of(drawn.actual[row], drawn.target[row], drawn.states[row].tolist(), drawn.slack[row])
     earlier = numbers.earlier(row)
     before = ((earlier + numbers.lines.zero[row]) / 100).tolist() if len(earlier) else []
     n_days = numbers.query.period.n_days

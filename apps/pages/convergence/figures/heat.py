@@ -1,102 +1,162 @@
-"""Heat map of every subgroup by day: points over or under target, in steps of balance."""
+"""Heat map of a level: one cell for each entry and day, in steps of points over or under target."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import date, datetime, time, timedelta
-from itertools import groupby
+from collections.abc import Iterator
+from datetime import date, datetime
 from math import isfinite
 from typing import Any
 
+from django.utils import timezone
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.pages.convergence.figures.labels import Links, caption, day_text, file_name, moment_url
+from apps.pages.convergence.figures.course import moment_of, ordinal_of
+from apps.pages.convergence.figures.labels import caption, day_text, file_name
+from apps.pages.convergence.figures.over_time import stop_label
 from apps.pages.convergence.figures.tiles import balance_text
+from apps.priorities.level_facts import IDLE_STATES, OFF_STATES
+from apps.priorities.sentences.numbers import clock_text
 from apps.series.convergence.records import Convergence
-from apps.web.figures import axes, traces
-from apps.web.figures.figure import Column, EndLabel, Figure, Swatch, Table, Trace
+from apps.web.figures import axes
+from apps.web.figures.elements import element, joined
+from apps.web.figures.figure import Column, Figure, Swatch, Table
 from apps.web.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
 from apps.web.figures.used_and_target import short_balance, used_words_of
+from apps.web.texts.shortened import shortened
 
-LEAST_ENTRIES = 12  # fewer are easier to read as lines
-MOST_ROWS = 32  # of the picture, limited by the names beside it
-_MOST_DAYS, _NARROW_DAYS = 60, 28
-_MOST_LETTERS, _FEW_LETTERS = 22, 12  # characters of a name in wide and in narrow windows
-_TEXT_COLORS = {"over": "$over", "under": "$under"}
+LEAST_ENTRIES = 2  # one alone is the picture above it
+MOST_HEAT_ROWS = 40  # of the picture, limited by the names beside it; the table has all
+_MOST_HEAT_DAYS = 60
+_MOST_HEAT_LETTERS = {"wide": 22, "narrow": 12}  # of a name, by the window
+_ROW, _BELOW = 17, 24  # pixels of a row, and below the last one
+_LABELLED = 5  # days under the cells; in narrow windows every other one
 
 
-def heat_figure(convergence: Convergence, links: Links) -> Figure:
-    """Draw at most the last sixty points, subgroups farthest from target first; unknown values have no cell."""
-    title = _("Every subgroup, every hour") if convergence.is_by_hour else _("Every subgroup, every day")
+def heat_figure(convergence: Convergence) -> Figure:
+    """Draw at most the last sixty points, entries farthest from target first; unknown values have no cell."""
+    title = _("Every entry, every hour") if convergence.is_by_hour else _("Every entry, every day")
     rows = convergence.order()
-    n_points = min(len(convergence.on), _MOST_DAYS)
+    n_points = min(len(convergence.on), _MOST_HEAT_DAYS)
     if not n_points or not rows:
         message = _("There are no days in this period.")
         return Figure("heat", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
     points = slice(len(convergence.on) - n_points, len(convergence.on))
-    on = convergence.on[points]
-    names = [convergence.members[row].name for row in rows]
-    shown, row_names = rows[:MOST_ROWS], names[:MOST_ROWS]
+    shown = rows[:MOST_HEAT_ROWS]
+    stops = [_ordinal(on) for on in convergence.on[points]]
     return Figure(
         name="heat",
         title=title,
         note=_note(convergence, len(shown), len(rows), n_points),
-        sentence=_sentence(convergence, rows, names),
-        traces=_traces(convergence, shown, points),
-        layout={
-            "margin": axes.margin(156, 96, 4, 24),
-            "hovermode": "closest",
-            "xaxis": axes.day_axis(on[0], on[-1])
-            | {"range": _edges(on), "showspikes": False, "fixedrange": True, "showline": False},
-            "yaxis": {
-                "showgrid": False,
-                "tickfont": {"size": 12},
-                "tickvals": list(range(len(row_names))),
-                "ticktext": [_short(name) for name in row_names[::-1]],
-                "fixedrange": True,
-                "range": [-0.5, len(row_names) - 0.5],
-                "ticklabelstandoff": 6,
-            },
-        },
-        table=_table(convergence, rows, names, points),
-        size="xl" if len(shown) > LEAST_ENTRIES * 2 else "l",
+        sentence=_sentence(convergence, rows),
+        traces=(),
+        layout={},
+        table=_table(convergence, rows, points),
         file=file_name(convergence, "heat"),
         caption=caption(convergence),
-        labels=_balances(convergence, shown),
-        legend=[*balance_legend(), Swatch("$line-strong", _("no demand"), is_dot=True)],
-        moment_url=moment_url(convergence, links),
+        legend=[*balance_legend(), Swatch("$surface", _("no demand"), is_outlined=True)],
         reads=False,
-        extra={"narrow": _narrow(convergence, row_names, len(rows), on)},
+        extra={
+            "axis": {
+                "at": [round((at + 0.5) / n_points, 5) for at in range(n_points)],
+                "stops": [moment_of(stop) for stop in stops],
+                "labels": [_label(on, stop) for on, stop in zip(convergence.on[points], stops, strict=True)],
+                "resting": n_points - 1,
+            },
+            "rows": [
+                {
+                    "uid": str(convergence.members[row].uid),
+                    "name": convergence.members[row].name,
+                    "reads": used_words_of(
+                        convergence.actual[row, points],
+                        convergence.target[row, points],
+                        convergence.states[row, points].tolist(),
+                        convergence.slack[row, points],
+                    ),
+                }
+                for row in shown
+            ],
+            "svg": _draw(convergence, shown, points),
+        },
     )
 
 
-def _traces(convergence: Convergence, rows: list[int], points: slice) -> list[Trace]:
-    """Runs of equal steps of balance; days without demand have a hollow dot, as they are neither over nor under."""
+def _ordinal(on: date) -> float:
+    return ordinal_of(timezone.make_naive(on) if isinstance(on, datetime) else on)
+
+
+def _label(on: date, stop: float) -> str:
+    return clock_text(on, "j M, H:i") if isinstance(on, datetime) else stop_label(stop)
+
+
+def _draw(convergence: Convergence, rows: list[int], points: slice) -> SafeString:
+    """Pictures beside each other, which the style sheet places: names, cells, balances, and days below the cells.
+
+    Cells of one step are one path, so that thousands of them are a few elements.
+    """
+    height = {"height": f"{len(rows) * _ROW}", "width": "100%", "aria_hidden": "true"}
+    below = {**height, "height": f"{_BELOW}"}
+    n_points = points.stop - points.start
+    view = {"viewBox": f"0 0 {n_points} {len(rows)}", "preserveAspectRatio": "none"}
+    return joined(
+        [
+            element("svg", joined(_names(convergence, rows)), **{"class": "heat-names"}, **height),
+            element("svg", joined(_boxes(convergence, rows, points)), **{"class": "heat-cells"}, **view, **height),
+            element("svg", joined(_balances(convergence, rows)), **{"class": "heat-now"}, **height),
+            element("svg", joined(_days(convergence, points)), **{"class": "heat-days"}, **below),
+        ]
+    )
+
+
+def _names(convergence: Convergence, rows: list[int]) -> Iterator[SafeString]:
+    for at, row in enumerate(rows):
+        for css, most in _MOST_HEAT_LETTERS.items():
+            text = shortened(convergence.members[row].name, most)
+            yield element("text", text, **{"class": css}, x="0", y=_baseline(at))
+
+
+def _baseline(at: int) -> str:
+    return f"{at * _ROW + _ROW / 2 + 4:g}"
+
+
+def _balances(convergence: Convergence, rows: list[int]) -> Iterator[SafeString]:
+    """Of the last point, at the right."""
+    last = slice(len(convergence.on) - 1, len(convergence.on))
+    for at, row in enumerate(rows):
+        for cell in _cells(convergence, row, last):
+            shape = balance_text(cell[2], cell[0], cell[1])[0]
+            css = {"class": shape} if shape in ("over", "under") else {}
+            yield element("text", short_balance(*cell), **css, x="100%", y=_baseline(at), text_anchor="end")
+
+
+def _boxes(convergence: Convergence, rows: list[int], points: slice) -> Iterator[SafeString]:
+    """In units of one cell. Gaps are a stroke of the style sheet; hollow cells are smaller by it."""
+    paths: dict[str, list[str]] = {}
+    for at, row in enumerate(rows):
+        for column, cell in enumerate(_cells(convergence, row, points)):
+            step = _step(*cell)
+            if step is not None and cell[2] in IDLE_STATES:
+                paths.setdefault("idle", []).append(f"M{column}.08 {at}.1h.84v.8h-.84z")
+            elif step is not None:
+                paths.setdefault(BALANCE[step].removeprefix("$"), []).append(f"M{column} {at}h1v1h-1z")
+    for kind, boxes in sorted(paths.items()):
+        yield element("path", "", **{"class": f"cell {kind}"}, d="".join(boxes))
+
+
+def _days(convergence: Convergence, points: slice) -> Iterator[SafeString]:
+    """A few days under their columns."""
     on = convergence.on[points]
-    x, half = [axes.moment(day) for day in on], _half_step(on)
-    runs, idle, read_outs = [], [], []
-    for at, row in enumerate(reversed(rows)):
-        states = convergence.states[row, points].tolist()
-        steps = [_step(*cell) for cell in _cells(convergence, row, points)]
-        for step, days in groupby(range(len(on)), key=steps.__getitem__):
-            if step is not None:
-                first, last = _ends(days)
-                runs.append((step, at, axes.moment(_start(on[first]) - half), axes.moment(_start(on[last]) + half)))
-        idle += [(moment, at) for moment, state in zip(x, states, strict=True) if state == "no_demand"]
-        words = used_words_of(convergence.actual[row, points], convergence.target[row, points], states)
-        read_outs.append(traces.read_only(x, [float(at)] * len(x), name=convergence.members[row].name, words=words))
-    return [*traces.steps(runs, BALANCE), *([traces.hollow_dots(idle)] if idle else []), *read_outs]
+    for number, column in enumerate(range(len(on) - 1, -1, -max(-(-len(on) // _LABELLED), 1))):
+        at, css = on[column], {"class": "wide"} if number % 2 else {}
+        text = clock_text(at, "H:i") if isinstance(at, datetime) else _label(at, _ordinal(at)).partition(" ")[2]
+        x, anchor = ((column + 0.5) / len(on), "middle") if column < len(on) - 1 else (1.0, "end")
+        yield element("text", text, **css, x=f"{x * 100:.2f}%", y="16", text_anchor=anchor)
 
 
-def _ends(days: Iterable[int]) -> tuple[int, int]:
-    listed = list(days)
-    return listed[0], listed[-1]
-
-
-def _sentence(convergence: Convergence, rows: list[int], names: list[str]) -> str:
-    n_off = sum(str(convergence.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
-    text = ngettext("%(off)s of %(n)s subgroup is off target.", "%(off)s of %(n)s subgroups are off target.", len(rows))
+def _sentence(convergence: Convergence, rows: list[int]) -> str:
+    n_off = sum(str(convergence.states[row, -1]) in OFF_STATES for row in rows)
+    text = ngettext("%(off)s of %(n)s entry is off target.", "%(off)s of %(n)s entries are off target.", len(rows))
     return text % {"off": n_off, "n": len(rows)}
 
 
@@ -109,38 +169,6 @@ def _note(convergence: Convergence, n_shown: int, n_rows: int, n_points: int) ->
     if n_shown == n_rows:
         return note
     return _("%(note)s; %(n)s of %(all)s") % {"note": note, "n": n_shown, "all": n_rows}
-
-
-def _edges(on: Sequence[date]) -> list[str]:
-    """Return the range of the axis: half a step before the first and after the last point."""
-    half = _half_step(on)
-    return [axes.moment(_start(on[0]) - half), axes.moment(_start(on[-1]) + half)]
-
-
-def _half_step(on: Sequence[date]) -> timedelta:
-    return timedelta(minutes=30) if isinstance(on[-1], datetime) else timedelta(hours=12)
-
-
-def _start(at: date) -> datetime:
-    return at if isinstance(at, datetime) else datetime.combine(at, time())
-
-
-def _narrow(convergence: Convergence, names: list[str], n_rows: int, on: Sequence[date]) -> dict[str, Any]:
-    """Variant for narrow windows: fewer days and shorter names."""
-    few = on[-_NARROW_DAYS:]
-    short = [_short(name, _FEW_LETTERS) for name in names[::-1]]
-    return {"range": _edges(few), "note": _note(convergence, len(names), n_rows, len(few)), "ticktext": short}
-
-
-def _balances(convergence: Convergence, rows: list[int]) -> list[EndLabel]:
-    """Labels with the balance at the end of each row, as in the table."""
-    last = slice(len(convergence.on) - 1, len(convergence.on))
-    labels = []
-    for index, row in enumerate(reversed(rows)):
-        for actual, target, state in _cells(convergence, row, last):
-            color = _TEXT_COLORS.get(balance_text(state, actual, target)[0], "$ink-2")
-            labels.append(EndLabel(index, short_balance(actual, target, state), color=color))
-    return labels
 
 
 def _cells(convergence: Convergence, row: int, days: slice) -> Any:
@@ -156,28 +184,24 @@ def _step(actual: float, target: float, state: str) -> int | None:
     """Return the index of the balance step; without demand counts as on target."""
     if not isfinite(actual) or not isfinite(target) or not state or state == "before_entry":
         return None
-    if state in {"on", "no_demand"}:
+    if state == "on" or state in IDLE_STATES:
         return ON_TARGET
     return balance_step((actual - target) * 100)
 
 
-def _short(name: str, n_letters: int = _MOST_LETTERS) -> str:
-    """Shorten a name to fit beside the rows."""
-    return name if len(name) <= n_letters else f"{name[: n_letters - 1]}…"
-
-
-def _table(convergence: Convergence, rows: list[int], names: list[str], days: slice) -> Table:
-    """One row per subgroup with its latest balance; the CSV has every day."""
+def _table(convergence: Convergence, rows: list[int], days: slice) -> Table:
+    """One row per entry with its latest balance; the CSV has every day."""
     on = [axes.moment(day) for day in convergence.on[days]]
     off = convergence.deviation[:, days] * 100
+    names = [convergence.members[row].name for row in rows]
     last_day = slice(len(convergence.on) - 1, len(convergence.on))
     shown = [
         [name, *(short_balance(*cell) for cell in _cells(convergence, row, last_day))]
         for name, row in zip(names, rows, strict=True)
     ]
     raw = [
-        [names[at], *(round(value, 4) if isfinite(value) else "" for value in off[row].tolist())]
-        for at, row in enumerate(rows)
+        [name, *(round(value, 4) if isfinite(value) else "" for value in off[row].tolist())]
+        for name, row in zip(names, rows, strict=True)
     ]
     last = day_text(convergence.on[-1])
     return Table((Column(_("Entry"), is_number=False), Column(last)), shown, raw, header=("entry", *on))

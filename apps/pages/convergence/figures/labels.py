@@ -4,8 +4,7 @@ rows of their CSV.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import date, datetime
 from functools import lru_cache
 from math import isfinite
@@ -15,36 +14,22 @@ from django.utils import formats
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from apps.priorities.level_facts import IDLE_STATES
 from apps.priorities.sentences.numbers import clock_text
 from apps.series.convergence.records import Convergence
 from apps.series.daily_series import F8
-from apps.web.figures import Mark, axes
+from apps.web.figures import axes
 from apps.web.figures.axes import moment
-
-_IDLE = ("no_demand", "met")
-_MOST_MARKS = 48
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Links of a figure. moment: URL with {at} for the value of x (a day or an hour); revision: by number; entry: by
-    uid and name; "" if the page has none.
-    """
-
-    moment: str = ""
-    revision: Callable[[int], str] = lambda _number: ""
-    entry: Callable[[str, str], str] = lambda _uid, _name: ""
-
-
-NO_LINKS = Links()
 
 
 def mark_of(state: str, off: float) -> str:
     """Return the colour token of a line by its latest state."""
     if state == "on":
         return "$level-mark"
-    if state in _IDLE or not isfinite(off):
-        return "$line-strong" if state == "no_demand" else "$under-mark"
+    if state in IDLE_STATES:
+        return "$line-strong"
+    if not isfinite(off):
+        return "$under-mark"
     return "$over-mark" if off > 0 else "$under-mark"
 
 
@@ -58,24 +43,6 @@ def day_text(on: date) -> str:
 def _day_text(_language: str | None, on: date) -> str:
     """Only days are cached: equal instants may be in different zones."""
     return formats.date_format(on, "j M Y")
-
-
-def revision_marks(convergence: Convergence, links: Links) -> list[Mark]:
-    """Return marks of the period's revisions, limited to the newest."""
-    marks = []
-    for published in convergence.published[-_MOST_MARKS:]:
-        at = moment(convergence.on[published.day]) if published.day >= 0 else published.on.isoformat()
-        text = _("Revision %(n)s, %(day)s") % {
-            "n": published.revision,
-            "day": formats.date_format(published.on, "j M Y"),
-        }
-        marks.append(Mark(at, _("Rev %(n)s") % {"n": published.revision}, text, links.revision(published.revision)))
-    return marks
-
-
-def moment_url(convergence: Convergence, links: Links) -> str:
-    """Return the URL of the page at a point of x: the hour, or the end of the day."""
-    return links.moment if convergence.is_by_hour else links.moment.replace("{at}", "{at}T23:59")
 
 
 def caption(convergence: Convergence) -> str:

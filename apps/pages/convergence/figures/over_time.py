@@ -154,12 +154,12 @@ def _table(numbers: GroupNumbers, row: int, axis: Axis) -> Table:
         columns.append(Column(_("%(n)s days before") % {"n": query.period.n_days}))
         header.append("before_percent")
     today = drawn.on[-1] if drawn.latest_at is not None else None
-    texts = used_words_of(drawn.actual[row], drawn.target[row], drawn.states[row].tolist())
+    texts = used_words_of(drawn.actual[row], drawn.target[row], drawn.states[row].tolist(), drawn.slack[row])
     rows, raw = [], []
     for at in range(len(drawn.on)):
         on, state = drawn.on[at], str(drawn.states[row, at])
         used, target = float(drawn.actual[row, at]), float(drawn.target[row, at])
-        words = texts[at].rpartition(", ")[2] if isfinite(used - target) else _unknown(state)
+        words = texts[at].split(", ", 2)[2] if isfinite(used - target) else unknown_text(state)
         cells, numbers_of = [_day(on), percent(used), percent(target), words], [*_raw(used, target), state]
         if axis.ahead:
             cells += ["", ""]
@@ -180,7 +180,8 @@ def _table(numbers: GroupNumbers, row: int, axis: Axis) -> Table:
     return Table(tuple(columns), rows[::-1], raw[::-1], header=tuple(header))
 
 
-def _unknown(state: str) -> str:
+def unknown_text(state: str) -> str:
+    """Why a point has no share."""
     return _("before the entry") if state == BEFORE_ENTRY else _("no data")
 
 

@@ -11,6 +11,7 @@ from datetime import date
 from functools import cache
 from typing import Any
 
+import numpy as np
 from django.utils import formats
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -32,6 +33,9 @@ _UNIT = 1000  # of the view box
 _LEAST_OFF = 0.05  # points that are written as more than zero
 _NEAR_END = 70 / WIDE  # part of the axis beside the last point that decides on which side its value is written
 _HIT_WORDS = {WIDE: (92, 54), NARROW: (92, 54)}  # pixels kept free at the left and the right of their middle
+Segment = tuple[list[tuple[float, float]], float]  # places with values, and where the last one ends
+_MARKS = {"before": "before", "missing": "gap", "idle": "idle", "inferred": "idle inferred"}
+_WIDTH_OF_WORDS = 170 / WIDE  # part of the axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +65,24 @@ def tick_days(axis: Axis, width: int) -> Sequence[date]:
     return scales.day_ticks(axis.first, axis.last, width, room=_ROOM_OF_TILE if width == TILE else _ROOM)
 
 
+def axis_ticks(axis: Axis, width: int) -> list[tuple[float, str]]:
+    """Ordinals with their labels: hours where a short axis has them, and days else."""
+    room = _ROOM_OF_TILE if width == TILE else _ROOM
+    days = tick_days(axis, width)
+    hours = scales.hour_ticks(axis.first, axis.last, width, room=room) if axis.is_by_hour else ()
+    if axis.is_by_hour and not hours and not days:  # midnights at the edges alone
+        hours = scales.hour_ticks(axis.first, axis.last, width)
+    if hours:
+        return [(at, hour_label(at, axis)) for at in hours]
+    return [(float(day.toordinal()), day_label(day, axis)) for day in days]
+
+
+def hour_label(at: float, axis: Axis) -> str:
+    """The time, at midnight the day that begins."""
+    hour = round(at % 1 * 24) % 24
+    return day_label(date.fromordinal(round(at)), axis) if not hour else f"{hour:02d}:00"
+
+
 def day_label(day: date, axis: Axis) -> str:
     """Label of a day; 1 January has its year on an axis over several years."""
     if day.month == 1 and day.day == 1 and date.fromordinal(int(axis.first)).year < day.year:
@@ -83,13 +105,14 @@ def end_text(course: Course, at: int) -> str:
 
 def is_end_text_below(course: Course, at: int) -> bool:
     """Whether the value of the last point is written below it, because the line comes from above."""
-    axis, end = course.axis, course.values[at]
-    near = [
-        value
-        for place, value in zip(axis.points, course.values, strict=True)
-        if value is not None and -_NEAR_END < axis.part(place) - axis.part(axis.points[at]) < 0
-    ]
-    return bool(near) and end is not None and sum(near) / len(near) > end
+    axis, end, first = course.axis, course.values[at], at
+    while first and course.values[first - 1] is not None:
+        first -= 1
+    if end is None or first == at:
+        return False
+    parts = [axis.part(place) for place in axis.points[first : at + 1]]
+    near = np.linspace(max(parts[0], parts[-1] - _NEAR_END), parts[-1], 9)[:-1]  # the line above or below the words
+    return bool(np.interp(near, parts, np.asarray(course.values[first : at + 1], np.float64)).mean() > end)
 
 
 def hit_part(axis: Axis, at: float, width: int) -> float:
@@ -138,9 +161,6 @@ class Pen:
         return f"M{self.x(first)} {top:g}H{self.x(last)}V{bottom:g}H{self.x(first)}Z"
 
 
-Segment = tuple[list[tuple[float, float]], float]  # places with values, and where the last one ends
-
-
 def segments_of(course: Course, row: Sequence[float | None]) -> list[Segment]:
     """Runs of known values of a step line, at their changes only; the last one holds to the end of the axis."""
     places = course.axis.points
@@ -175,8 +195,7 @@ def _parts(course: Course, pen: Pen, *, is_tile: bool) -> Iterator[SafeString]:
     widths = {TILE: ""} if is_tile else {WIDE: "wide", NARROW: "narrow"}
     for width, css in widths.items():
         labels = [
-            element("text", day_label(day, axis), x=_percent(axis.part(day.toordinal())), y="100%", dy="17")
-            for day in tick_days(axis, width)
+            element("text", text, x=_percent(axis.part(at)), y="100%", dy="17") for at, text in axis_ticks(axis, width)
         ]
         yield _element("g", f"days {css}".strip(), joined(labels))
     end = course.end
@@ -251,14 +270,10 @@ def _lines(course: Course, pen: Pen, *, is_tile: bool) -> Iterator[SafeString]:
     yield _path(f"line {state}", pen.line(axis.points, course.values))
 
 
-_MARKS = {"before": "before", "missing": "gap", "idle": "idle", "inferred": "idle inferred"}
-
-
 def _axis(course: Course, pen: Pen, *, is_tile: bool) -> SafeString:
     """The line of the axis with its ticks, revisions above it, and the range of days on target."""
     axis = course.axis
-    days = tick_days(axis, TILE if is_tile else WIDE)
-    ticks = "".join(f"M{pen.x(day.toordinal())} 0V4" for day in days)
+    ticks = "".join(f"M{pen.x(at)} 0V4" for at, _text in axis_ticks(axis, TILE if is_tile else WIDE))
     shown = [tick for tick in course.revisions if axis.shows(tick.at)]
     quiet = "".join(f"M{pen.x(tick.at)} -4V0" for tick in shown if not tick.text and not is_tile)
     own = "".join(f"M{pen.x(tick.at)} -7V0" for tick in shown if tick.text)
@@ -285,13 +300,10 @@ def _words(course: Course) -> Iterator[SafeString]:
             yield _element("text", f"hitt {css}", course.reach.label, **place)
 
 
-_WIDTH_OF_WORDS = 170 / WIDE  # part of the axis
-
-
 @dataclass(frozen=True, slots=True)
 class RevisionLabel:
-    """Words beside the rule of a revision. is_left: where the right end would cut them. is_wide_only: a narrow window
-    has no room.
+    """Words beside the rule of a revision. is_left: where the right end would cut them, or the line of now cross them.
+    is_wide_only: a narrow window has no room.
     """
 
     part: float
@@ -303,16 +315,18 @@ class RevisionLabel:
 def revision_labels(course: Course) -> list[RevisionLabel]:
     """Words of the newest revisions that have room; the read-out has the others."""
     rows: list[RevisionLabel] = []
-    limit = 1.0
+    axis, limit = course.axis, 1.0
+    now = axis.part(axis.now) if axis.now is not None and axis.shows(axis.now) else 1.0
     for tick in reversed(course.revisions):
-        part = course.axis.part(tick.at)
+        part = axis.part(tick.at)
         if not tick.text or not 0 <= part <= 1:
             continue
-        has_room = part + _WIDTH_OF_WORDS <= limit
+        end = now if part <= now else 1.0
+        has_room = part + _WIDTH_OF_WORDS <= min(limit, end)
         if not has_room and (rows or part < _WIDTH_OF_WORDS):
             continue
         widest = _WIDTH_OF_WORDS * WIDE / NARROW
-        is_wide_only = bool(rows) or (part + widest > 1 if has_room else part < widest)
+        is_wide_only = bool(rows) or (part + widest > end if has_room else part < widest)
         rows.append(RevisionLabel(part, tick.text, not has_room, is_wide_only))
         limit = part if has_room else part - _WIDTH_OF_WORDS
     return rows
@@ -405,8 +419,8 @@ def narrow_of(course: Course, scale: Scale) -> dict[str, Any]:
 
 
 def _day_axis(axis: Axis, width: int) -> dict[str, Any]:
-    days = tick_days(axis, width)
-    return {"tickvals": [day.isoformat() for day in days], "ticktext": [day_label(day, axis) for day in days]}
+    marks = axis_ticks(axis, width)
+    return {"tickvals": [moment_of(at) for at, _text in marks], "ticktext": [text for _at, text in marks]}
 
 
 def _shapes(course: Course) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from apps.pages.convergence.figures.course import Axis, GroupNumbers
 from apps.pages.convergence.figures.picture import Scale, scale_of
+from apps.priorities.level_facts import OFF_STATES
 from apps.series.convergence.records import Convergence
-from apps.web.on_target_count import OFF_STATES
 
 SMALL = 0.05  # share of the parent; smaller entries have a section of their own
 PAGE = 24  # pictures of a section at a time
@@ -58,15 +58,6 @@ def sections_of(numbers: GroupNumbers, axis: Axis) -> list[Section]:
         [("off", large), ("small", small), ("rest", others)] if is_split else [("off", off), ("rest", others)]
     )
     return [Section(key, rows, numbers, axis, is_split) for key, rows in groups if rows]
-
-
-LATEST = 8  # pictures on the home of a group
-
-
-def latest_section(numbers: GroupNumbers, axis: Axis) -> Section | None:
-    """The first entries of all sections, with one scale; None without any."""
-    rows = [row for section in sections_of(numbers, axis) for row in section.rows][:LATEST]
-    return Section("off", rows, numbers, axis, is_split=False) if rows else None
 
 
 def off_target(convergence: Convergence) -> list[int]:

@@ -15,36 +15,26 @@ from django.utils.translation import gettext_noop, ngettext
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.pages.convergence.figures.course import GroupNumbers, axis_of, course_of
+from apps.pages.convergence.figures.days_ahead import states_ahead
 from apps.pages.convergence.figures.labels import RawRows, caption, file_name
-from apps.pages.convergence.figures.over_time import axis_json
+from apps.pages.convergence.figures.over_time import axis_json, unknown_text
 from apps.pages.convergence.figures.picture import Pen, draw_svg
 from apps.pages.convergence.figures.sections import Section, sections_of
-from apps.priorities.sentences.numbers import UNKNOWN, compare_shares, percent
-from apps.series.convergence.query import BEFORE_ENTRY
+from apps.priorities.level_facts import IDLE_STATES, OFF_STATES
+from apps.priorities.sentences.numbers import compare_shares, percent
 from apps.series.convergence.records import Convergence
 from apps.web.figures import Column, Figure, Table
 from apps.web.figures.used_and_target import compared_texts
-from apps.web.on_target_count import OFF_STATES
 from apps.web.shell.presentation import on_target_text
 
 Shape = Literal["on", "over", "under", "idle", "nodata"]
-_STATE_WORDS = {
-    "on": gettext_noop("on target"),
-    "over": gettext_noop("over"),
-    "starved": gettext_noop("under, jobs wait"),
-    "met": gettext_noop("under, no demand"),
-    "no_demand": gettext_noop("no demand"),
-    "inferred": gettext_noop("under; demand unknown"),
-    BEFORE_ENTRY: gettext_noop("before the entry"),
-}
-STATES = tuple(_STATE_WORDS)
+Balance = tuple[Shape, str, str]  # shape, amount in points or "", and word
 _SHAPES: dict[str, tuple[Shape, str]] = {
-    "on": ("on", _STATE_WORDS["on"]),
-    "over": ("over", _STATE_WORDS["over"]),
+    "on": ("on", gettext_noop("on target")),
+    "over": ("over", gettext_noop("over")),
     "starved": ("under", gettext_noop("under")),
     "inferred": ("under", gettext_noop("under")),
-    "met": ("idle", gettext_noop("no demand")),
-    "no_demand": ("idle", _STATE_WORDS["no_demand"]),
+    **dict.fromkeys(IDLE_STATES, ("idle", gettext_noop("no demand"))),
 }
 
 
@@ -60,11 +50,6 @@ class Heading:
     shape: Shape
     amount: str
     word: str
-
-
-def state_text(state: str) -> str:
-    """Return the label of a state."""
-    return _(_STATE_WORDS[state]) if state in _STATE_WORDS else UNKNOWN
 
 
 def heading_of(convergence: Convergence, row: int, decimals: int | None = None) -> Heading:
@@ -83,14 +68,14 @@ def heading_of(convergence: Convergence, row: int, decimals: int | None = None) 
 
 def balance_text(
     state: str, actual: float, target: float, *, slack: float = 0.0, decimals: int | None = None
-) -> tuple[Shape, str, str]:
+) -> Balance:
     """Return the shape, the amount in points, and the word for a point; shares are NaN where unknown.
 
     slack: half the width of the tolerance, named where it surprises. decimals: of the column of shares beside it; by
     default what the two shares need.
     """
     if not isfinite(actual - target) or not state:
-        return "nodata", "", state_text(state) if state == BEFORE_ENTRY else _("no data")
+        return "nodata", "", unknown_text(state)
     shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
     points = compare_shares(actual, target, decimals=decimals).points
     if state == "on" and slack:
@@ -100,7 +85,7 @@ def balance_text(
 
 @dataclass(frozen=True, eq=False)
 class TilePicture:
-    """row: of the entry in its group. used, target: texts at each stop of the cursor."""
+    """row: of the entry in its group."""
 
     row: int
     svg: SafeString
@@ -152,26 +137,32 @@ def page_of(query: QueryDict) -> int:
 
 def _panel(section: Section, picture: TilePicture) -> dict[str, Any]:
     numbers, row = section.numbers, picture.row
-    used, target = stop_values(section, row)
+    used, target, balances = stop_values(section, row)
     return {
         "uid": str(numbers.convergence.members[row].uid),
         "name": numbers.convergence.members[row].name,
         "heading": heading_of(numbers.convergence, row),
         "used": used,
         "target": target,
+        "balances": balances,
         "svg": picture.svg,
     }
 
 
-def stop_values(section: Section, row: int) -> tuple[list[str], list[str]]:
-    """Used, or expected, share and target as text at each stop of the cursor."""
+def stop_values(section: Section, row: int) -> tuple[list[str], list[str], list[Balance]]:
+    """Used, or expected, share, target and balance as text at each stop of the cursor."""
     axis, drawn = section.axis, section.numbers.drawn
     likely = [point.likely for point in section.numbers.curve(row, axis)[1:]]
     expected = np.array(likely or [np.nan] * len(axis.ahead))[axis.shown_ahead]
-    return compared_texts(
-        np.concatenate([drawn.actual[row, axis.shown_points], expected]),
-        np.concatenate([drawn.target[row, axis.shown_points], np.full(len(expected), drawn.target[row, -1])]),
-    )
+    actual = np.concatenate([drawn.actual[row, axis.shown_points], expected])
+    target = np.concatenate([drawn.target[row, axis.shown_points], np.full(len(expected), drawn.target[row, -1])])
+    slack = np.concatenate([drawn.slack[row, axis.shown_points], np.full(len(expected), drawn.slack[row, -1])])
+    goal, width = (np.full((1, len(expected)), column[row, -1]) for column in (drawn.target, drawn.slack))
+    ahead = states_ahead(expected[None], goal, width, drawn.states[row, -1:])
+    states = [*drawn.states[row, axis.shown_points].tolist(), *ahead[0].tolist()]
+    points = zip(states, actual.tolist(), target.tolist(), slack.tolist(), strict=True)
+    balances = [balance_text(state, used, wanted, slack=around) for state, used, wanted, around in points]
+    return *compared_texts(actual, target), balances
 
 
 def scale_text(section: Section) -> str:

@@ -16,15 +16,16 @@ from apps.federation.mounts import services
 from apps.federation.mounts.services import MOST_PREVIEWED, Preview, PreviewEntry
 from apps.mapping.moves import UnmappedUsage
 from apps.pages.federation.api.remotes import (
-    LONGEST_REASON,
     MANAGE,
     MountSerializer,
     RemoteView,
     SettingsSerializer,
+    setting_field,
     split_settings,
     token_field,
 )
 from apps.policies.access.scope import require_scope
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer
@@ -33,19 +34,19 @@ from apps.web.rest.views import APIView
 
 
 class MountSettingsSerializer(SettingsSerializer):
-    most_points = serializers.FloatField(required=False)
-    most_entries = serializers.IntegerField(required=False)
-    most_levels = serializers.IntegerField(required=False)
+    most_points = setting_field("most_points")
+    most_entries = setting_field("most_entries")
+    most_levels = setting_field("most_levels")
     keep_usage = serializers.BooleanField(
         required=False, help_text="Map accounts of removed entries to the mount's entry, so that their usage counts"
     )
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64, help_text="Policy in which it would be mounted")
-    url = serializers.CharField(max_length=2048)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG, help_text="Policy in which it would be mounted")
+    url = serializers.CharField(max_length=bounds.URL)
     entry = serializers.CharField(
-        max_length=9000,
+        max_length=bounds.ENTRY,
         required=False,
         default="",
         allow_blank=True,
@@ -82,23 +83,25 @@ PreviewSerializer = record_serializer(
 
 
 class NewMountSerializer(MountSettingsSerializer):
-    policy = serializers.CharField(max_length=64)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG)
     entry = serializers.CharField(
-        max_length=9000, help_text="Path of the entry; its own shares stay under local control"
+        max_length=bounds.ENTRY, help_text="Path of the entry; its own shares stay under local control"
     )
-    url = serializers.CharField(max_length=2048)
-    issuer = serializers.CharField(max_length=128)
-    publication = serializers.CharField(max_length=128)
+    url = serializers.CharField(max_length=bounds.URL)
+    issuer = serializers.CharField(max_length=bounds.ISSUER)
+    publication = serializers.CharField(max_length=bounds.MOUNTED_PUBLICATION)
     fingerprint = serializers.CharField(
-        max_length=200, help_text="Fingerprint of its key, after a comparison through another channel"
+        max_length=bounds.FINGERPRINT, help_text="Fingerprint of its key, after a comparison through another channel"
     )
     token = token_field()
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class ChangedMountSerializer(MountSettingsSerializer):
-    token = serializers.CharField(max_length=4000, required=False, allow_blank=True, help_text='New token; "": none')
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    token = serializers.CharField(
+        max_length=bounds.BEARER_TOKEN, required=False, allow_blank=True, help_text='New token; "": none'
+    )
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class PreviewView(APIView):

@@ -12,8 +12,9 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.federation.grid.peers import Peer, list_peers
 from apps.federation.grid.sites import SiteColumn
-from apps.federation.grid.totals import MOST_LEVELS, Grid, GridRow, load_grid
+from apps.federation.grid.totals import MOST_GRID_LEVELS, Grid, GridRow, load_grid
 from apps.pages.federation.api.remotes import MANAGE
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.records import record_serializer, serializer_of
@@ -22,27 +23,27 @@ from apps.web.rest.views import APIView
 
 
 class GridFilterSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, default="/", help_text="Path")
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG)
+    entry = serializers.CharField(max_length=bounds.ENTRY, default="/", help_text="Path")
     levels = serializers.IntegerField(
-        min_value=1, max_value=MOST_LEVELS, default=1, help_text="Number of levels below the entry"
+        min_value=1, max_value=MOST_GRID_LEVELS, default=1, help_text="Number of levels below the entry"
     )
 
 
 GridSiteSerializer = record_serializer(SiteColumn, component="GridSite", exclude=("subscription_id", "path"))
 
 
-_OF_ENTRY = ("uid", "path", "name", "kind", "target", "actual", "deviation_points")
+_OF_ENTRY = ("path", "name", "kind", "target", "actual", "deviation_points")
 GridRowSerializer = record_serializer(
     GridRow,
-    only="uid path name kind depth target actual deviation_points core_s",
-    renamed={name: f"entry.{name}" for name in _OF_ENTRY},
+    only="entry path name kind depth target actual deviation_points core_s",
+    renamed={"entry": "entry.uid", **{name: f"entry.{name}" for name in _OF_ENTRY}},
     texts={"core_s": "Delivered core-seconds by site, in the order of `sites`; null: hidden"},
 )
 GridSerializer = record_serializer(
     Grid,
-    only="policy revision path uid scope fallback_since as_of since sites results n_more",
-    renamed={"policy": "policy_slug"},
+    only="policy revision path entry scope fallback_since as_of since sites results n_more",
+    renamed={"policy": "policy_slug", "entry": "uid"},
     texts={
         "fallback_since": "Local-only fallback since then; null: usage of all sites counts",
         "since": "Start of the window; null: unlimited",

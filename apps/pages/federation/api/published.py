@@ -19,6 +19,7 @@ from apps.core import clock
 from apps.core.errors import Invalid, NotFound, Unavailable
 from apps.federation import publishing as publications
 from apps.federation.documents import site_keys
+from apps.federation.documents.wire import MOST_EXACT_NUMBER
 from apps.federation.fetch_requests import ISSUER_HEADER
 from apps.federation.fetch_schedule import retry_failed_fetches
 from apps.federation.models import Publication, PublishedDocument, UsageFeed
@@ -28,18 +29,20 @@ from apps.federation.usage_feeds import feeds
 from apps.federation.usage_feeds.feed_documents import read_feed
 from apps.pages.federation.api.remotes import ADMINISTER, ActionSerializer
 from apps.policies.tree.stored import load_tree
+from apps.web import bounds
 from apps.web.rest.authentication import ADMIN, ANY, Scopes, actor_of
 from apps.web.rest.errors import Refusal
 from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.records import keeps_old_names
 from apps.web.rest.rendering import JSONRenderer, is_known, known_tags, not_modified, packed_response
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema
 from apps.web.rest.views import APIView
 
 MEDIA_TYPE = "application/vnd.fairshare.signed"
-_MOST_NUMBER = 2**53
-_LONGEST_NAME = 128
+_LONGEST_ISSUER = 128
 Answer = TypeVar("Answer")
 Published = TypeVar("Published", Publication, UsageFeed)
+NAME = "Lower-case letters, digits, points and hyphens, such as vo-a.example"
 
 
 class SignedRenderer(BaseRenderer):
@@ -65,14 +68,14 @@ _ANSWERS = {
 class SinceSerializer(serializers.Serializer[Any]):
     since = serializers.IntegerField(
         min_value=0,
-        max_value=_MOST_NUMBER,
+        max_value=MOST_EXACT_NUMBER,
         required=False,
         default=0,
         help_text="Number of the last ingested document; 0: everything",
     )
     seen = serializers.IntegerField(
         min_value=0,
-        max_value=_MOST_NUMBER,
+        max_value=MOST_EXACT_NUMBER,
         required=False,
         help_text="Number of `newest` in that document, if more documents followed; default: `since`",
     )
@@ -147,7 +150,7 @@ def _readable(load: Callable[[], Published]) -> Published:
 def _fetch_back(request: Request, now: datetime) -> None:
     """Fetch documents of the requesting peer at once if their last fetch failed: the peer is reachable again."""
     issuer = request.headers.get(ISSUER_HEADER, "")
-    if issuer.isprintable() and 0 < len(issuer) <= _LONGEST_NAME:
+    if issuer.isprintable() and 0 < len(issuer) <= _LONGEST_ISSUER:
         retry_failed_fetches(issuer, at=now)
 
 
@@ -159,9 +162,6 @@ def _named(made: Callable[[], Answer]) -> Answer:
         if error.code != "no_issuer":
             raise
         raise Unavailable("This site has no name to sign with yet (FAIRSHARE_ISSUER).", code="no_issuer") from error
-
-
-NAME = "Lower-case letters, digits, points and hyphens, such as vo-a.example"
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
@@ -179,7 +179,7 @@ class PublishedSerializer(serializers.Serializer[Any]):
     path = serializers.SerializerMethodField(help_text='Current path of the entry; "": it is archived')
     is_open = serializers.BooleanField(help_text="true: readable without a token")
     expires_after_s = serializers.IntegerField(help_text="Validity of a document after its issue")
-    made_at = UtcTimeField()
+    created_at = UtcTimeField(source="made_at")
     readings = serializers.SerializerMethodField(help_text="Last reading by each reader, newest first")
 
     def get_path(self, published: Any) -> str:
@@ -204,6 +204,7 @@ class PublishedVersionSerializer(serializers.Serializer[Any]):
     key = serializers.CharField(source="key_fingerprint", help_text="Fingerprint of the signing key")
 
 
+@keeps_old_names
 class PublicationSerializer(PublishedSerializer):
     document = serializers.SerializerMethodField(help_text="Newest version; null: not requested yet")
 
@@ -214,13 +215,14 @@ class PublicationSerializer(PublishedSerializer):
 
 
 class NewPublicationSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Path")
-    name = serializers.CharField(max_length=128, help_text=NAME)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG)
+    entry = serializers.CharField(max_length=bounds.ENTRY, required=False, default="/", help_text="Path")
+    name = serializers.CharField(max_length=bounds.PUBLICATION, help_text=NAME)
     is_open = serializers.BooleanField(required=False, default=False)
     expires_after_s = serializers.IntegerField(required=False, default=7 * 86_400)
 
 
+@keeps_old_names
 class FeedSerializer(PublishedSerializer):
     capacity_cores = serializers.FloatField(help_text="Declared capacity of this site")
     sends_running = serializers.BooleanField(help_text="Running jobs are reported")
@@ -229,9 +231,9 @@ class FeedSerializer(PublishedSerializer):
 
 
 class NewFeedSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Path")
-    name = serializers.CharField(max_length=128, help_text=NAME)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG)
+    entry = serializers.CharField(max_length=bounds.ENTRY, required=False, default="/", help_text="Path")
+    name = serializers.CharField(max_length=bounds.PUBLICATION, help_text=NAME)
     capacity_cores = serializers.FloatField()
     sends_running = serializers.BooleanField(required=False, default=True)
     is_open = serializers.BooleanField(required=False, default=False)
@@ -239,12 +241,13 @@ class NewFeedSerializer(serializers.Serializer[Any]):
     expires_after_s = serializers.IntegerField(required=False, default=86_400)
 
 
+@keeps_old_names
 class KeySerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     fingerprint = serializers.CharField(
         help_text="Send it to other sites through another channel: they compare it before mounting"
     )
-    made_at = UtcTimeField()
+    created_at = UtcTimeField(source="made_at")
 
 
 class PublicationListView(APIView):

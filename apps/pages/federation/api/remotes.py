@@ -17,11 +17,14 @@ from apps.federation import control
 from apps.federation.conditions import age_of
 from apps.federation.fetch_requests import AnyRemote, Kind
 from apps.federation.models import Fetch, Mount, Remote, Subscription
+from apps.federation.mounts.services import SETTING_BOUNDS
 from apps.federation.usage_feeds.usage_ingest import MOST_UNKNOWN, unknown_entries
 from apps.policies.tree.stored import load_tree
+from apps.web import bounds
 from apps.web.rest.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.records import keeps_old_names
 from apps.web.rest.runs import RunSerializer
 from apps.web.rest.shapes import ProblemCodeSerializer, UtcTimeField, first_page, list_response, list_schema
 from apps.web.rest.views import APIView
@@ -34,13 +37,24 @@ MANAGE: Scopes = {
     "DELETE": frozenset({POLICIES_WRITE}),
 }
 ADMINISTER: Scopes = {method: frozenset({ADMIN}) for method in ("GET", "POST", "DELETE")}
-LONGEST_REASON = 4000
+
+# By step: the service, and the description in OpenAPI. Each needs a reason for the audit log.
+_STEPS: dict[str, tuple[Callable[..., Any], str]] = {
+    "pause": (control.pause, "Stop fetching until it is resumed. The current content stays."),
+    "resume": (control.resume, "Resume fetching at once. The trusted key stays."),
+    "freeze": (control.freeze, "Keep fetching and checking, but apply nothing until it is unfrozen (`unfreeze`)."),
+    "unfreeze": (control.unfreeze, "Apply documents again. The next fetch is due at once."),
+    "reset-history": (
+        control.reset_history,
+        "Accept the current document as a new history, after a fork or a restore from backup at the other site.",
+    ),
+}
 
 
 class RemoteSerializer(serializers.Serializer[Any]):
     """Fields that mounts and subscriptions share. The token for the other site is never shown."""
 
-    id = serializers.IntegerField(source="pk")
+    id = serializers.IntegerField()
     policy = serializers.CharField(source="policy.slug")
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.SerializerMethodField(help_text='Current path of the entry; "": it is archived')
@@ -61,7 +75,7 @@ class RemoteSerializer(serializers.Serializer[Any]):
     max_age_s = serializers.IntegerField(help_text="Age beyond which the data is stale")
     stale_action = serializers.ChoiceField(Remote.StaleAction.choices, help_text="What happens when the data is stale")
     most_bytes = serializers.IntegerField(help_text="Size limit of a document")
-    made_at = UtcTimeField()
+    created_at = UtcTimeField(source="made_at")
 
     def get_path(self, remote: Mount | Subscription) -> str:
         tree = load_tree(remote.policy)
@@ -80,6 +94,7 @@ class RemoteSerializer(serializers.Serializer[Any]):
         return {"code": remote.error_code, "message": remote.error} if remote.error_code else None
 
 
+@keeps_old_names
 class MountSerializer(RemoteSerializer):
     publication = serializers.CharField()
     version = serializers.IntegerField(help_text="Newest valid version; 0: none yet")
@@ -96,6 +111,7 @@ class MountSerializer(RemoteSerializer):
     keep_usage = serializers.BooleanField(help_text="Map accounts of removed entries to the mount's entry")
 
 
+@keeps_old_names
 class SubscriptionSerializer(RemoteSerializer):
     feed = serializers.CharField()
     number = serializers.IntegerField(help_text="Number of the last ingested document; 0: none yet")
@@ -122,21 +138,34 @@ class SubscriptionSerializer(RemoteSerializer):
         return unknown_entries(remote)
 
 
+SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
+    "mount": MountSerializer,
+    "subscription": SubscriptionSerializer,
+}
+
+
+def setting_field(name: str) -> serializers.IntegerField | serializers.FloatField:
+    """A number that the service checks; its range is in the description."""
+    least, most = SETTING_BOUNDS[name]
+    kind = serializers.FloatField if name == "most_points" else serializers.IntegerField
+    return kind(required=False, help_text=f"{least:,} to {most:,}")
+
+
 class SettingsSerializer(serializers.Serializer[Any]):
     """Checks types; `apps.federation` checks ranges."""
 
-    every_s = serializers.IntegerField(required=False)
-    max_age_s = serializers.IntegerField(required=False)
+    every_s = setting_field("every_s")
+    max_age_s = setting_field("max_age_s")
     stale_action = serializers.ChoiceField(Remote.StaleAction.choices, required=False)
-    most_bytes = serializers.IntegerField(required=False)
+    most_bytes = setting_field("most_bytes")
 
 
 class ActionSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class FetchSerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField(source="pk")
+    id = serializers.IntegerField()
     at = UtcTimeField()
     outcome = serializers.ChoiceField(Fetch.Outcome.choices)
     version = serializers.IntegerField(allow_null=True, help_text="Version of the document, or number in the feed")
@@ -147,8 +176,11 @@ class FetchSerializer(serializers.Serializer[Any]):
 
 
 class PageSerializer(serializers.Serializer[Any]):
-    cursor = serializers.CharField(max_length=200, required=False)
-    limit = serializers.IntegerField(min_value=1, max_value=200, required=False, default=50)
+    cursor = serializers.CharField(max_length=bounds.CURSOR, required=False)
+    limit = serializers.IntegerField(min_value=1, max_value=bounds.PAGE_ROWS, required=False, default=50)
+
+
+_FETCHES = list_schema(FetchSerializer)
 
 
 def split_settings(body: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
@@ -159,18 +191,12 @@ def split_settings(body: dict[str, Any], kind: type[SettingsSerializer]) -> dict
 
 def token_field() -> serializers.CharField:
     return serializers.CharField(
-        max_length=4000,
+        max_length=bounds.BEARER_TOKEN,
         required=False,
         default="",
         allow_blank=True,
         help_text="Token issued by the other site; stored encrypted, never shown again",
     )
-
-
-SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
-    "mount": MountSerializer,
-    "subscription": SubscriptionSerializer,
-}
 
 
 class RemoteView(APIView):
@@ -195,31 +221,15 @@ class RemoteView(APIView):
         return Response(SHAPES[self.kind](remote, context={"at": clock.now()}).data)
 
 
-# By step: the service, and the description in OpenAPI. Each needs a reason for the audit log.
-_STEPS: dict[str, tuple[Callable[..., Any], str]] = {
-    "pause": (control.pause, "Stop fetching until it is resumed. The current content stays."),
-    "resume": (control.resume, "Resume fetching at once. The trusted key stays."),
-    "freeze": (control.freeze, "Keep fetching and checking, but apply nothing until it is unfrozen (`unfreeze`)."),
-    "unfreeze": (control.unfreeze, "Apply documents again. The next fetch is due at once."),
-    "reset-history": (
-        control.reset_history,
-        "Accept the current document as a new history, after a fork or a restore from backup at the other site.",
-    ),
-}
-
-
 class TrustKeySerializer(serializers.Serializer[Any]):
     fingerprint = serializers.CharField(
-        max_length=200, help_text="Fingerprint, after a comparison through another channel"
+        max_length=bounds.FINGERPRINT, help_text="Fingerprint, after a comparison through another channel"
     )
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class NoteSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=LONGEST_REASON, required=False, default="", allow_blank=True)
-
-
-_FETCHES = list_schema(FetchSerializer)
+    reason = serializers.CharField(max_length=bounds.REASON, required=False, default="", allow_blank=True)
 
 
 def step_view(kind: Kind, step: str) -> type[RemoteView]:

@@ -15,7 +15,6 @@ from apps.federation.grid.peers import require_mountable
 from apps.federation.usage_feeds import subscriptions
 from apps.federation.usage_feeds.subscriptions import FeedPreview
 from apps.pages.federation.api.remotes import (
-    LONGEST_REASON,
     MANAGE,
     RemoteView,
     SettingsSerializer,
@@ -24,6 +23,7 @@ from apps.pages.federation.api.remotes import (
     token_field,
 )
 from apps.policies.access.scope import require_scope
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer
@@ -34,9 +34,9 @@ _ENTRY = "Path of an entry that is mounted, below a mount, or published here"
 
 
 class FeedPreviewRequestSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, help_text=_ENTRY)
-    url = serializers.CharField(max_length=2048)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG)
+    entry = serializers.CharField(max_length=bounds.ENTRY, help_text=_ENTRY)
+    url = serializers.CharField(max_length=bounds.URL)
     token = token_field()
 
 
@@ -60,27 +60,29 @@ FeedPreviewSerializer = record_serializer(
 
 
 class NewSubscriptionSerializer(SettingsSerializer):
-    policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, help_text=_ENTRY)
-    url = serializers.CharField(max_length=2048)
-    issuer = serializers.CharField(max_length=128)
-    feed = serializers.CharField(max_length=128)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG)
+    entry = serializers.CharField(max_length=bounds.ENTRY, help_text=_ENTRY)
+    url = serializers.CharField(max_length=bounds.URL)
+    issuer = serializers.CharField(max_length=bounds.ISSUER)
+    feed = serializers.CharField(max_length=bounds.SUBSCRIBED_FEED)
     fingerprint = serializers.CharField(
-        max_length=200, help_text="Fingerprint of its key, after a comparison through another channel"
+        max_length=bounds.FINGERPRINT, help_text="Fingerprint of its key, after a comparison through another channel"
     )
     capacity_cores = serializers.FloatField(help_text="Agreed capacity of that site; hours with more usage are held")
     token = token_field()
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class ChangedSubscriptionSerializer(SettingsSerializer):
-    token = serializers.CharField(max_length=4000, required=False, allow_blank=True, help_text='New token; "": none')
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    token = serializers.CharField(
+        max_length=bounds.BEARER_TOKEN, required=False, allow_blank=True, help_text='New token; "": none'
+    )
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class CapacityAgreementSerializer(serializers.Serializer[Any]):
     cores = serializers.FloatField()
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class HeldHourSerializer(serializers.Serializer[Any]):

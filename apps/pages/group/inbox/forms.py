@@ -7,7 +7,9 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from apps.web.share_input import Percentage, read_typed_shares
+from apps.web import bounds
+from apps.web.changes.share_input import Percentage, read_typed_shares
+from apps.web.shell.forms import Form
 
 SHARES, PERCENT = "shares", "percent"
 
@@ -19,20 +21,21 @@ def _amount(text: str, *, is_percent: bool = False) -> float | Percentage:
     return amount
 
 
-class AskForm(forms.Form):
+class AskForm(Form):
     """A request for a number of shares or a percentage of the parent, with an end and a reason."""
 
     unit = forms.ChoiceField(
         choices=[(SHARES, gettext_lazy("Shares")), (PERCENT, gettext_lazy("Percent"))], required=False
     )
     amount = forms.CharField(
-        max_length=40, error_messages={"required": gettext_lazy("Enter a number (20 or 0.5) or a percentage.")}
+        max_length=bounds.NUMBER,
+        error_messages={"required": gettext_lazy("Enter a number (20 or 0.5) or a percentage.")},
     )
     until = forms.DateField(
         required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
     )
     reason = forms.CharField(
-        max_length=4_000,
+        max_length=bounds.REASON,
         error_messages={"required": gettext_lazy("Enter a reason.")},
     )
 
@@ -48,15 +51,15 @@ class AskForm(forms.Form):
         return {**wanted, "until": self.cleaned_data["until"]}
 
 
-class AnswerForm(forms.Form):
+class AnswerForm(Form):
     """Answer to a request: another amount or end, and a comment; `step` of the POST says which answer it is."""
 
-    version = forms.IntegerField(min_value=1, max_value=2**31 - 1)
-    shares = forms.CharField(max_length=40, required=False)
+    version = forms.IntegerField(min_value=1, max_value=bounds.REVISION)
+    shares = forms.CharField(max_length=bounds.NUMBER, required=False)
     until = forms.DateField(
         required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
     )
-    text = forms.CharField(max_length=4_000, required=False)
+    text = forms.CharField(max_length=bounds.REASON, required=False)
 
     def clean_shares(self) -> float | Percentage | None:
         text = str(self.cleaned_data["shares"])

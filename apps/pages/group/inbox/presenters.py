@@ -9,14 +9,16 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.engine.target_state import State
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.share_requests import RequestState
 from apps.priorities.request_evidence import Giver, RequestEvidence, Week
-from apps.web.links import group_url, review_url
-from apps.web.request_texts import request_title, shares_text, wish_text
+from apps.priorities.sentences import numbers as number_texts
+from apps.web.links.addresses import group_url, review_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance
 from apps.web.svg.bars import Tolerance
+from apps.web.texts.request_texts import request_title, shares_text, wish_text
 
 _STATES = {
     RequestState.DRAFT: ("", "pencil"),
@@ -61,7 +63,7 @@ class RequestCard:
     givers: str
     weeks: Sequence[WeekLine]
     weeks_key: str
-    weeks_sentence: str
+    weeks_text: str
     offered: str
     asked_shares: str
     asked_until: str
@@ -79,8 +81,8 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
     name = entry.name if entry else _("an entry that is archived")
     offer = story.offer
     used = entry.actual if entry else None
-    decimals = presentation.decimals_beside(used, entry.target if entry else None, story.target_after)
-    weeks_key, weeks_sentence = _weeks_sentence(weeks)
+    decimals = number_texts.decimals_beside(used, entry.target if entry else None, story.target_after)
+    weeks_key, weeks_text = _weeks_text(weeks)
     return RequestCard(
         change_set=change_set,
         title=request_title(story, name),
@@ -91,9 +93,9 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
         decision=_decision(story.state),
         state_css=css,
         state_icon=icon,
-        target=presentation.percent(entry.target, decimals) if entry else "",
-        target_after=presentation.percent(story.target_after, decimals) if story.target_after is not None else "",
-        used=presentation.percent(entry.actual, decimals) if entry else "",
+        target=number_texts.percent(entry.target, decimals) if entry else "",
+        target_after=number_texts.percent(story.target_after, decimals) if story.target_after is not None else "",
+        used=number_texts.percent(entry.actual, decimals) if entry else "",
         balance=_balance(entry.actual, entry.target, entry.state, tolerance, decimals) if entry else None,
         balance_after=_balance(entry.actual, story.target_after, story.state_after, tolerance, decimals)
         if entry
@@ -101,7 +103,7 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
         givers=_givers(story),
         weeks=[_week(week, tolerance) for week in weeks],
         weeks_key=weeks_key,
-        weeks_sentence=weeks_sentence,
+        weeks_text=weeks_text,
         offered=wish_text(offer) if story.state is RequestState.GRANTED_OTHER else "",
         asked_shares=shares_text(offer.shares),
         asked_until=offer.until.isoformat() if offer.until else "",
@@ -158,23 +160,23 @@ def _givers(story: RequestEvidence) -> str:
 
 
 def _week(week: Week, tolerance: Tolerance) -> WeekLine:
-    shares = presentation.compare_shares(week.actual, week.target)
+    shares = number_texts.compare_shares(week.actual, week.target)
     numbers = _("%(actual)s, target %(target)s") % {"actual": shares.actual, "target": shares.target}
     return WeekLine(week.as_of, numbers, _balance(week.actual, week.target, week.state, tolerance))
 
 
-def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
-    """Key and sentence: the most frequent state of the group, and in how many of the known weeks it had it."""
+def _weeks_text(weeks: Sequence[Week]) -> tuple[str, str]:
+    """Key and text: the most frequent state of the group, and in how many of the known weeks it had it."""
     if not weeks:
-        return "unknown", _("No usage data.")
+        return "unknown", _("No usage data")
     if len(weeks) == 1:
         now = {"over": _("Over now"), "under": _("Under now"), "on": _("On target now"), "idle": _("No demand now")}
         return f"now.{weeks[0].state}", now.get(weeks[0].state, _("No data now"))
     texts = {
-        "over": _("Over in %(n)s of the last %(all)s weeks."),
-        "under": _("Under in %(n)s of the last %(all)s weeks."),
-        "on": _("On target in %(n)s of the last %(all)s weeks."),
-        "idle": _("No demand in %(n)s of the last %(all)s weeks."),
+        "over": _("Over in %(n)s of %(all)s"),
+        "under": _("Under in %(n)s of %(all)s"),
+        "on": _("On target in %(n)s of %(all)s"),
+        "idle": _("No demand in %(n)s of %(all)s"),
     }
     counts = {state: sum(week.state == state for week in weeks) for state in texts}
     state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
@@ -182,9 +184,6 @@ def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
 
 
 def _balance(
-    actual: float | None, target: float | None, state: str, tolerance: Tolerance, decimals: int | None = None
+    actual: float | None, target: float | None, state: State, tolerance: Tolerance, decimals: int | None = None
 ) -> Balance:
-    if state in ("over", "under") and actual is not None and target is not None:
-        return presentation.off_target("over" if state == "over" else "under", actual, target, decimals=decimals)
-    known = None if state == "unknown" else actual
-    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance, decimals=decimals)
+    return presentation.balance_of(state, actual, target, tolerance=tolerance, decimals=decimals)

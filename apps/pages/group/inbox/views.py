@@ -21,11 +21,12 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
 from apps.pages.group.inbox.forms import AnswerForm
+from apps.pages.group.inbox.items import InboxItem, list_items
 from apps.pages.group.inbox.presenters import RequestCard, draw_request, ranks_text, state_label
 from apps.policies.access.role_holders import GrantState, name_of
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.lifecycle import comment_on
-from apps.policies.models import ChangeSet, Comment
+from apps.policies.models import ChangeSet, Comment, Revision
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.requests.inbox import EndingGrant, EndingShares, Inbox, get_inbox, last_comments
 from apps.policies.requests.share_requests import (
@@ -39,13 +40,16 @@ from apps.policies.selectors import get_change_set
 from apps.policies.services import withdraw_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.request_evidence import get_request_evidence
+from apps.priorities.sentences import numbers
 from apps.series.convergence.selectors import list_weeks
-from apps.web.links import group_url, review_url
-from apps.web.request_texts import wish_text
+from apps.web.changes.change_titles import ChangeTitle, titles_of
+from apps.web.links.addresses import group_url, review_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.presentation import long_day, short_day
+from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
+from apps.web.texts.request_texts import wish_text
 
 SHOWN = 20  # requests shown with their evidence; the others are listed by title
 
@@ -63,6 +67,7 @@ class ChangeLine:
     state: str
     at: datetime
     edit_url: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,48 +101,60 @@ def inbox_context(request: HttpRequest) -> dict[str, Any]:
     actor, at = actor_of(request), clock.now()
     inbox = get_inbox(at=at, actor=actor)
     comments = last_comments([*inbox.sent, *inbox.drafts, *inbox.reviews])
+    items = list_items(at=at, actor=actor)
+    waiting = [item for item in items if item.waits]
+    more_requests = inbox.requests[SHOWN:]
+    listed = [*more_requests, *inbox.reviews, *inbox.drafts, *inbox.sent, *inbox.scheduled]
+    titles = titles_of(listed, actor=actor, at=at)
     return {
         "inbox": inbox,
-        "title": _title(inbox),
-        "subtitle": _subtitle(inbox, at),
+        "n_waiting": inbox.n_waiting + len(waiting),
+        "items": waiting,
+        "sent_items": [item for item in items if not item.waits],
+        "title": _title(inbox, len(waiting)),
+        "subtitle": _subtitle(inbox, waiting, at),
         "cards": _cards(request, inbox.requests[:SHOWN]),
-        "more_requests": [_waiting(each) for each in inbox.requests[SHOWN:]],
-        "reviews": [_waiting(each) for each in inbox.reviews],
-        "drafts": [_draft(each, comments.get(each.pk)) for each in inbox.drafts],
-        "sent": [_sent(each, comments.get(each.pk), actor, at) for each in inbox.sent],
-        "scheduled": [_scheduled(each) for each in inbox.scheduled],
+        "more_requests": [_waiting(each, titles[each.pk]) for each in more_requests],
+        "reviews": [_waiting(each, titles[each.pk]) for each in inbox.reviews],
+        "drafts": [_draft(each, titles[each.pk], comments.get(each.pk)) for each in inbox.drafts],
+        "sent": [_sent(each, titles[each.pk], comments.get(each.pk), actor, at) for each in inbox.sent],
+        "scheduled": [_scheduled(each, titles[each.pk]) for each in inbox.scheduled],
         "ends": sorted(
             [*map(_grant_end, inbox.grants), *(_shares_end(each, at) for each in inbox.shares)],
             key=lambda line: not line.is_over,
         ),
-        "mark": mark_of(inbox),
+        "mark": mark_of(inbox, waiting),
         "crumbs": [{"label": _("Inbox")}],
     }
 
 
-def mark_of(inbox: Inbox) -> str:
+def mark_of(inbox: Inbox, items: Sequence[InboxItem]) -> str:
     """Tag of the waiting items, by which a page finds out that there are new ones."""
     waiting = [*inbox.requests, *inbox.reviews]
-    return "-".join(f"{each.pk}.{each.version}" for each in waiting[:100]) or "none"
+    keys = [*(f"{each.pk}.{each.version}" for each in waiting[:100]), *(item.key for item in items[:100])]
+    return "-".join(keys) or "none"
 
 
-def _title(inbox: Inbox) -> str:
-    if not inbox.n_waiting:
+def _title(inbox: Inbox, n_items: int) -> str:
+    n = inbox.n_waiting + n_items
+    if not n:
         return _("No pending decisions")
-    text = ngettext("%(n)s pending decision", "%(n)s pending decisions", inbox.n_waiting)
-    return text % {"n": presentation.count(inbox.n_waiting)}
+    text = ngettext("%(n)s pending decision", "%(n)s pending decisions", n)
+    return text % {"n": numbers.count(n)}
 
 
-def _subtitle(inbox: Inbox, at: datetime) -> str:
-    if not inbox.n_waiting:
+def _subtitle(inbox: Inbox, items: Sequence[InboxItem], at: datetime) -> str:
+    if not inbox.n_waiting and not items:
         return _("Requests from groups below you and changes that need your approval appear here.")
-    oldest = min(each.updated_at for each in (*inbox.requests, *inbox.reviews))
+    oldest = min([*(each.updated_at for each in (*inbox.requests, *inbox.reviews)), *(item.at for item in items)])
     age = presentation.age(presentation.seconds_between(oldest, at))
     counts = []
     if n := len(inbox.requests):
         counts.append(ngettext("%(n)s request for shares", "%(n)s requests for shares", n) % {"n": n})
     if n := len(inbox.reviews):
         counts.append(ngettext("%(n)s change to review", "%(n)s changes to review", n) % {"n": n})
+    if n := len(items):
+        counts.append(ngettext("%(n)s other request", "%(n)s other requests", n) % {"n": n})
     return _("%(what)s. The oldest has waited %(age)s.") % {"what": ", ".join(counts), "age": age}
 
 
@@ -161,7 +178,7 @@ def _edits(change_set: ChangeSet) -> str:
     return ngettext("%(n)s edit", "%(n)s edits", n) % {"n": n}
 
 
-def _waiting(change_set: ChangeSet) -> ChangeLine:
+def _waiting(change_set: ChangeSet, title: ChangeTitle) -> ChangeLine:
     """A change set of another author that needs a decision, or one that was held at its scheduled time."""
     text = f"{display_name(change_set.author_name)}, {change_set.policy.name}, {_edits(change_set)}"
     badge, css, state = _("waiting"), "warn", "review"
@@ -171,28 +188,29 @@ def _waiting(change_set: ChangeSet) -> ChangeLine:
         badge, css, state = _("approved"), "ok", "approved"
     return ChangeLine(
         change_set,
-        presentation.title_of(change_set),
+        title.text,
         text,
         review_url(change_set.pk),
         badge,
         css,
         state,
         change_set.updated_at,
+        reason=title.reason,
     )
 
 
-def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
+def _draft(change_set: ChangeSet, title: ChangeTitle, comment: Comment | None) -> ChangeLine:
     head, text = change_set.policy.head_number, _edits(change_set)
     behind = head - change_set.base_number
     badge = ngettext("%(n)s revision behind", "%(n)s revisions behind", behind) % {"n": behind} if behind else ""
     if comment is not None and comment.author_name != change_set.author_name:
         text = f"{text}. {display_name(comment.author_name)}: “{comment.text}”"
     is_whole = is_document(change_set)
-    url = review_url(change_set.pk) if is_whole else reverse("dashboard:draft", kwargs={"change_set": change_set.pk})
+    url = review_url(change_set.pk) if is_whole else reverse("pages:draft", kwargs={"change_set": change_set.pk})
     text = f"{change_set.policy.name}, {text}"
     return ChangeLine(
         change_set,
-        presentation.title_of(change_set),
+        title.text,
         text,
         url,
         badge,
@@ -200,10 +218,11 @@ def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
         "behind" if behind else "",
         change_set.updated_at,
         edit_url="" if is_whole else url,
+        reason=title.reason,
     )
 
 
-def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: datetime) -> ChangeLine:
+def _sent(change_set: ChangeSet, title: ChangeTitle, comment: Comment | None, actor: Actor, at: datetime) -> ChangeLine:
     """A request or change set that the actor sent, with its state."""
     is_request = change_set.origin == ChangeSet.Origin.REQUEST
     state = state_of_request(change_set)
@@ -222,9 +241,10 @@ def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: date
         text = f"{text}. {display_name(comment.author_name)}: “{comment.text}”"
     url = review_url(change_set.pk)
     if is_request and change_set.asks_entry_uid is not None:
-        url = reverse("dashboard:group", kwargs={"policy": change_set.policy.slug, "uid": change_set.asks_entry_uid})
-    title = _asked_title(change_set, actor, at) if is_request else presentation.title_of(change_set)
-    return ChangeLine(change_set, title, text, url, badge, css, key, change_set.updated_at)
+        url = reverse("pages:group", kwargs={"policy": change_set.policy.slug, "uid": change_set.asks_entry_uid})
+    if is_request:
+        title = ChangeTitle(_asked_title(change_set, actor, at))
+    return ChangeLine(change_set, title.text, text, url, badge, css, key, change_set.updated_at, reason=title.reason)
 
 
 def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
@@ -236,10 +256,11 @@ def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
     return _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_text(requested_shares_of(change_set))}
 
 
-def _scheduled(change_set: ChangeSet) -> ChangeLine:
+def _scheduled(change_set: ChangeSet, title: ChangeTitle) -> ChangeLine:
     at = change_set.effective_at or change_set.updated_at
     text = f"{display_name(change_set.author_name)}, {change_set.policy.name}, {_edits(change_set)}"
-    return ChangeLine(change_set, presentation.title_of(change_set), text, review_url(change_set.pk), "", "", "", at)
+    url = review_url(change_set.pk)
+    return ChangeLine(change_set, title.text, text, url, "", "", "", at, reason=title.reason)
 
 
 def _grant_end(ending: EndingGrant) -> EndLine:
@@ -258,7 +279,7 @@ def _grant_end(ending: EndingGrant) -> EndLine:
 def _access_url(slug: str) -> str:
     for name in ("access", "grants"):
         try:
-            return reverse(f"dashboard:{name}", kwargs={"policy": slug})
+            return reverse(f"pages:{name}", kwargs={"policy": slug})
         except NoReverseMatch:
             continue
     return ""
@@ -283,7 +304,7 @@ def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
 
 
 def page_url(**_kwargs: Any) -> str:
-    return reverse("dashboard:inbox")
+    return reverse("pages:inbox")
 
 
 @require_safe
@@ -295,9 +316,10 @@ def inbox(request: HttpRequest) -> HttpResponse:
 @fragment(page_url)
 def news(request: HttpRequest) -> HttpResponse:
     """Fragment that reports new items since the page was loaded; it does not move the rows of the page."""
-    own_inbox = get_inbox(at=clock.now(), actor=actor_of(request))
+    at, actor = clock.now(), actor_of(request)
+    own_inbox, items = get_inbox(at=at, actor=actor), [item for item in list_items(at=at, actor=actor) if item.waits]
     seen = request.GET.get("seen", "")
-    context = {"mark": seen, "is_new": mark_of(own_inbox) != seen, "n": own_inbox.n_waiting}
+    context = {"mark": seen, "is_new": mark_of(own_inbox, items) != seen, "n": own_inbox.n_waiting + len(items)}
     return render(request, "pages/group/inbox/_news.html", context)
 
 
@@ -320,35 +342,37 @@ def answer(request: HttpRequest, change_set: int) -> HttpResponse:
     back = (
         group_url(share_request.policy.slug, share_request.asks_entry_uid) + "#ask"
         if is_own
-        else reverse("dashboard:inbox")
+        else reverse("pages:inbox")
     )
     form = AnswerForm(request.POST)
     try:
         if not form.is_valid():
             where = next(iter(form.errors))
             raise _wrong(where, str(form.errors[where][0]))
-        message = _answer(request, share_request, form)
+        outcome = _answer(request, share_request, form)
     except (Invalid, Conflict, Stale) as error:
         if is_own:
             messages.warning(request, error.message)
             return SeeOther(back)
         status = status_of(error)
         return show(request, status=status, answer=form, at_request=share_request.pk, refusal=error)
-    messages.success(request, message)
+    if isinstance(outcome, Revision):
+        add_published_message(request, outcome)
+    else:
+        messages.success(request, outcome)
     return SeeOther(back)
 
 
-def _answer(request: HttpRequest, change_set: ChangeSet, form: AnswerForm) -> str:
-    """Carry out the answer; return the message that confirms it."""
+def _answer(request: HttpRequest, change_set: ChangeSet, form: AnswerForm) -> Revision | str:
+    """Carry out the answer; return the revision that it published, or the message that confirms it."""
     cleaned, step, at, actor = form.cleaned_data, read_action(request).step, clock.now(), actor_of(request)
     text, version = cleaned["text"], cleaned["version"]
     if step == "grant":
-        revision = grant_request(id=change_set.pk, version=version, at=at, actor=actor)
-        return _("Published as revision %(n)s.") % {"n": revision.number}
+        return grant_request(id=change_set.pk, version=version, at=at, actor=actor)
     if step == "grant-other":
         if cleaned["shares"] is None:
             raise _wrong("shares", _("Enter a number (20 or 0.5) or a percentage."))
-        revision = grant_request(
+        return grant_request(
             id=change_set.pk,
             version=version,
             shares=cleaned["shares"],
@@ -357,7 +381,6 @@ def _answer(request: HttpRequest, change_set: ChangeSet, form: AnswerForm) -> st
             at=at,
             actor=actor,
         )
-        return _("Published as revision %(n)s.") % {"n": revision.number}
     if step == "decline":
         if not text.strip():
             raise _wrong("text", _("Enter a reason."))

@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.account_ids import AccountKey, canonical
+from apps.accounts.account_keys import AccountKey, canonical
 from apps.accounts.models import Account
 from apps.core import clock
 from apps.core.errors import NotFound

@@ -8,30 +8,33 @@ from uuid import UUID
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.mapping.attachments import key_of
-from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
+from apps.mapping.changes import MOST_ASSIGNED, MOST_MAPPING_RULES, Plan
 from apps.mapping.models import Attachment
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
-from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
+from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, Rule
 from apps.mapping.selectors import OtherCaseRow, RuleRow, UnmappedRow
 from apps.mapping.suggestions import SURE, Suggestion
 from apps.mapping.versions import VersionRow
+from apps.policies.tree.names import MOST_ENTRY_SHARES
+from apps.policies.tree.terms import MOST_TERM_DAYS
+from apps.web import bounds
 from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.shapes import UtcTimeField, reach_json
 
-MOST_MOVES = 1_000
+MOST_PLANNED_MOVES = 1_000
 
 
 class AccountNameSerializer(serializers.Serializer[Any]):
-    namespace = serializers.CharField(max_length=128)
-    user = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
-    group = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
-    dn = serializers.CharField(max_length=1024, required=False, default="", allow_blank=True)
-    fqan = serializers.CharField(max_length=512, required=False, default="", allow_blank=True)
-    project = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
+    namespace = serializers.CharField(max_length=bounds.NAMESPACE)
+    user = serializers.CharField(max_length=bounds.USER, required=False, default="", allow_blank=True)
+    group = serializers.CharField(max_length=bounds.GROUP, required=False, default="", allow_blank=True)
+    dn = serializers.CharField(max_length=bounds.DN, required=False, default="", allow_blank=True)
+    fqan = serializers.CharField(max_length=bounds.FQAN, required=False, default="", allow_blank=True)
+    project = serializers.CharField(max_length=bounds.PROJECT, required=False, default="", allow_blank=True)
 
 
 class RuleFieldsSerializer(serializers.Serializer[Any]):
@@ -39,21 +42,31 @@ class RuleFieldsSerializer(serializers.Serializer[Any]):
 
     kind = serializers.ChoiceField(KINDS)
     source = serializers.CharField(  # type: ignore[assignment]
-        max_length=64,
+        max_length=bounds.SOURCE_SLUG,
         required=False,
         default="",
         allow_blank=True,
         help_text="Slug of a usage source, for accounts of its namespace",
     )
-    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    namespace = serializers.CharField(max_length=bounds.NAMESPACE, required=False, default="", allow_blank=True)
     user = serializers.CharField(
-        max_length=256, required=False, default="", allow_blank=True, help_text="User name or DN, or a pattern of them"
+        max_length=bounds.USER,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="User name or DN, or a pattern of them",
     )
-    group = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
+    group = serializers.CharField(max_length=bounds.GROUP, required=False, default="", allow_blank=True)
     fqan = serializers.CharField(
-        max_length=512, required=False, default="", allow_blank=True, help_text="FQAN; also matches FQANs below it"
+        max_length=bounds.FQAN,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="FQAN; also matches FQANs below it",
     )
-    entry = serializers.CharField(max_length=9000, help_text="uid or path of the target; / for the whole policy")
+    entry = serializers.CharField(
+        max_length=bounds.ENTRY, help_text="uid or path of the target; / for the whole policy"
+    )
     suffix = serializers.CharField(
         max_length=LONGEST_SUFFIX,
         required=False,
@@ -61,56 +74,56 @@ class RuleFieldsSerializer(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Path below the entry, with {user}, {group}, {project}",
     )
-    shares = serializers.FloatField(min_value=0, max_value=MOST_SHARES, required=False, default=1.0)
+    shares = serializers.FloatField(min_value=0, max_value=MOST_ENTRY_SHARES, required=False, default=1.0)
     archive_after_idle_days = serializers.IntegerField(
-        min_value=1, max_value=36_500, required=False, default=None, allow_null=True
+        min_value=1, max_value=MOST_TERM_DAYS, required=False, default=None, allow_null=True
     )
 
 
 class NewMappingRuleSerializer(RuleFieldsSerializer):
     position = serializers.IntegerField(
         min_value=1,
-        max_value=MOST_RULES,
+        max_value=MOST_MAPPING_RULES,
         required=False,
         help_text="Insert before the rule at this position; default: as the last of its kind",
     )
-    reason = serializers.CharField(max_length=2000)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class ChangedMappingRuleSerializer(serializers.Serializer[Any]):
     """A complete rule that replaces the old one, a new position, or both."""
 
     rule = RuleFieldsSerializer(required=False)
-    position = serializers.IntegerField(min_value=1, max_value=MOST_RULES, required=False)
-    reason = serializers.CharField(max_length=2000)
+    position = serializers.IntegerField(min_value=1, max_value=MOST_MAPPING_RULES, required=False)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class MappingRuleListSerializer(serializers.Serializer[Any]):
-    rules = BoundedListField(child=RuleFieldsSerializer(), max_length=MOST_RULES)
-    reason = serializers.CharField(max_length=2000)
+    rules = BoundedListField(child=RuleFieldsSerializer(), max_length=MOST_MAPPING_RULES)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class AssignmentSerializer(serializers.Serializer[Any]):
     account = AccountNameSerializer()
-    entry = serializers.CharField(max_length=9000, help_text="uid or path")
+    entry = serializers.CharField(max_length=bounds.ENTRY, help_text="uid or path")
 
 
 class AssignmentListSerializer(serializers.Serializer[Any]):
     assignments = BoundedListField(child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED)
-    reason = serializers.CharField(max_length=2000)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class MappingTrialSerializer(serializers.Serializer[Any]):
     """One of rules, assignments and restore: the body of the change itself, in which the reason may be missing."""
 
-    rules = BoundedListField(child=RuleFieldsSerializer(), max_length=MOST_RULES, required=False)
+    rules = BoundedListField(child=RuleFieldsSerializer(), max_length=MOST_MAPPING_RULES, required=False)
     assignments = BoundedListField(child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED, required=False)
     restore = serializers.IntegerField(min_value=1, required=False, help_text="Number of a version")
-    reason = serializers.CharField(max_length=2000, required=False)
+    reason = serializers.CharField(max_length=bounds.REASON, required=False)
 
 
 class MappingReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=2000)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class RuleProblemSerializer(serializers.Serializer[Any]):
@@ -239,19 +252,19 @@ class MappingSerializer(serializers.Serializer[Any]):
 
 class NewMappingSerializer(serializers.Serializer[Any]):
     account = AccountNameSerializer()
-    entry = serializers.CharField(max_length=9000, help_text="uid or path")
-    reason = serializers.CharField(max_length=2000)
+    entry = serializers.CharField(max_length=bounds.ENTRY, help_text="uid or path")
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 class MappingFilterSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(
-        max_length=9000, required=False, help_text="uid or path; attachments at this entry and below it"
+        max_length=bounds.ENTRY, required=False, help_text="uid or path; attachments at this entry and below it"
     )
-    cursor = serializers.CharField(max_length=200, required=False)
+    cursor = serializers.CharField(max_length=bounds.CURSOR, required=False)
 
 
 class DetachSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=2000)
+    reason = serializers.CharField(max_length=bounds.REASON)
 
 
 def rule_of(fields: dict[str, Any], uid: UUID) -> Rule:
@@ -345,7 +358,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 "after": _path(plan.rights, move.after),
                 "core_s": move.usage.core_s,
             }
-            for move in plan.readable[:MOST_MOVES]
+            for move in plan.readable[:MOST_PLANNED_MOVES]
         ],
     }
 

@@ -10,11 +10,12 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.core.errors import problem_sentence
-from apps.policies.tree.terms import MembershipRule, read_members
-from apps.web.claim_form import ClaimForm
-from apps.web.share_input import read_shares
+from apps.policies.tree.terms import LONGEST_TERM_PATTERN, MOST_TERM_DAYS, MembershipRule, read_members
+from apps.web import bounds
+from apps.web.changes.claim_form import ClaimForm
+from apps.web.changes.share_input import read_shares
 from apps.web.shell import presentation
 from apps.web.shell.forms import RefusableForm, name_field, name_input, published_reason_field, select, whole_field
 
@@ -25,30 +26,38 @@ class RuleForm(RefusableForm):
     source = forms.ChoiceField(label=gettext_lazy("Source"), required=False)
     group = name_field(
         gettext_lazy("Group"),
-        512,
+        LONGEST_TERM_PATTERN,
         gettext_lazy("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
         required=False,
     )
     fqan = name_field(
-        gettext_lazy("FQAN"), 512, gettext_lazy("Such as /atlas; includes /atlas/Role=production."), required=False
+        gettext_lazy("FQAN"),
+        LONGEST_TERM_PATTERN,
+        gettext_lazy("Such as /atlas; includes /atlas/Role=production."),
+        required=False,
     )
     people = name_field(
         gettext_lazy("Sign-in group"),
-        512,
-        gettext_lazy("Such as oidc:physics or ldap:cn=hpc: its users become children by name."),
+        LONGEST_TERM_PATTERN,
+        gettext_lazy("Such as oidc:physics or ldap:cn=hpc: its users get entries by name."),
         required=False,
     )
     shares = forms.CharField(
-        label=gettext_lazy("Shares per user"), max_length=40, initial="1", widget=name_input(inputmode="decimal")
+        label=gettext_lazy("Shares per user"),
+        max_length=bounds.NUMBER,
+        initial="1",
+        widget=name_input(inputmode="decimal"),
     )
     days = whole_field(
         gettext_lazy("Archive after (idle days)"),
         gettext_lazy("Leave empty to never archive."),
         required=False,
         min_value=1,
-        max_value=36_500,
+        max_value=MOST_TERM_DAYS,
     )
-    kind = forms.CharField(label=gettext_lazy("Kind"), max_length=32, initial="user", widget=name_input())
+    kind = forms.CharField(
+        label=gettext_lazy("Kind"), max_length=bounds.ENTRY_KIND, initial="user", widget=name_input()
+    )
     reason = published_reason_field(required=False)
 
     def __init__(self, *args: Any, sources: Sequence[tuple[str, str]] = (), **more: Any) -> None:
@@ -100,7 +109,7 @@ class AttachForm(ClaimForm):
 
     group_name = name_field(
         gettext_lazy("Group"),
-        256,
+        bounds.GROUP,
         gettext_lazy("As the source writes it (Slurm: account)."),
         required=False,
     )

@@ -8,12 +8,13 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.selectors import display_name
 from apps.core.typed_numbers import read_whole
 from apps.mapping.attachments import key_of
 from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import MemberAccount, MembersPage, MembersPreview, RuleEvent
+from apps.priorities.sentences import numbers
 from apps.web.shell import lines, presentation
 
 
@@ -96,7 +97,7 @@ def reach_text(path: str | None) -> str:
 
 def _added_text(preview: MembersPreview) -> str:
     """Which users a rule would add, the first ones by name."""
-    words = {"n": presentation.count(preview.n_joined), "names": ", ".join(preview.names)}
+    words = {"n": numbers.count(preview.n_joined), "names": ", ".join(preview.names)}
     if not preview.names:
         return ngettext("Would add %(n)s user now.", "Would add %(n)s users now.", preview.n_joined) % words
     rest = preview.n_joined - len(preview.names)
@@ -116,16 +117,16 @@ def preview_text(preview: MembersPreview) -> str:
         parts = [_added_text(preview)]
         if preview.n_back:
             back = ngettext("%(n)s user would be restored.", "%(n)s users would be restored.", preview.n_back)
-            parts.append(back % {"n": presentation.count(preview.n_back)})
+            parts.append(back % {"n": numbers.count(preview.n_back)})
     matched = ngettext("%(n)s known account matches.", "%(n)s known accounts match.", preview.n_matched)
-    parts.append(matched % {"n": presentation.count(preview.n_matched)})
+    parts.append(matched % {"n": numbers.count(preview.n_matched)})
     if preview.n_taken:
         taken = ngettext(
             "%(n)s of them counts at another entry and would move here.",
             "%(n)s of them count at other entries and would move here.",
             preview.n_taken,
         )
-        parts.append(taken % {"n": presentation.count(preview.n_taken)})
+        parts.append(taken % {"n": numbers.count(preview.n_taken)})
     return " ".join(parts)
 
 

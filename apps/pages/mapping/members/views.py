@@ -28,15 +28,15 @@ from apps.web.shell import lines, publishing
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
-_MOST_CHOICES = 500
+_MOST_MEMBER_CHOICES = 500
 
 
 def page_url(policy: str, uid: UUID) -> str:
-    return reverse("dashboard:members", kwargs={"policy": policy, "uid": uid})
+    return reverse("pages:members", kwargs={"policy": policy, "uid": uid})
 
 
 def entry_page_url(policy: str, uid: UUID) -> str:
-    return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+    return reverse("pages:entry-find", kwargs={"policy": policy, "uid": uid})
 
 
 @require_safe
@@ -202,7 +202,7 @@ def _show(request: HttpRequest, page: MembersPage, *, status: int = 200, **more:
         form.fields["entry"].widget.choices = _entries(page)
     slug = page.view.policy.slug
     lines.show_tabs_of(request, page.entry.uid, page.entry.name)
-    tree = reverse("dashboard:policy", kwargs={"policy": slug})
+    tree = reverse("pages:policy", kwargs={"policy": slug})
     entry = {"label": page.entry.name, "url": lines.entry_url(slug, page.entry.uid, page.entry.name)}
     context["crumbs"] = [{"label": page.view.policy.name, "url": tree}, entry, {"label": _("Members")}]
     return render(request, "pages/mapping/members/members.html", context, status=status)
@@ -210,5 +210,5 @@ def _show(request: HttpRequest, page: MembersPage, *, status: int = 200, **more:
 
 def _entries(page: MembersPage) -> list[tuple[str, str]]:
     """UID and path of the entry and its children, to which accounts can be attached on this page."""
-    rows = [page.entry, *(line.entry for line in page.members[:_MOST_CHOICES])]
+    rows = [page.entry, *(line.entry for line in page.members[:_MOST_MEMBER_CHOICES])]
     return [(str(row.uid), row.path) for row in rows]

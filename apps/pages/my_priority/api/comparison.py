@@ -11,11 +11,13 @@ from rest_framework.response import Response
 
 from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.pages.my_priority.api.views import WalkStepSerializer
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import moment_of, read_query
 from apps.web.rest.priority_fields import AlgorithmField
 from apps.web.rest.shapes import MomentSerializer, SentenceSerializer, UtcTimeField
 from apps.web.rest.views import APIView
+from apps.web.texts.rank_use import RANK_USE, rank_use_json
 
 
 class SideSerializer(serializers.Serializer[Any]):
@@ -53,18 +55,21 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     turn = TurnSerializer(allow_null=True, help_text="null: a tie, or it would reveal usage of a few people")
     sentence = serializers.CharField()
     sentences = SentenceSerializer(many=True)
+    rank_use = SentenceSerializer(many=True, help_text=RANK_USE)
 
 
 class ComparisonFilterSerializer(serializers.Serializer[Any]):
     one = serializers.CharField(
-        max_length=4096,
+        max_length=bounds.ACCOUNT_OR_ENTRY,
         required=False,
         default="",
         allow_blank=True,
         help_text="Account or path; default: the caller's best",
     )
-    other = serializers.CharField(max_length=4096, help_text="Account or path")
-    at = serializers.CharField(max_length=64, required=False, help_text="Past revision, or instant with UTC offset")
+    other = serializers.CharField(max_length=bounds.ACCOUNT_OR_ENTRY, help_text="Account or path")
+    at = serializers.CharField(
+        max_length=bounds.INSTANT, required=False, help_text="Past revision, or instant with UTC offset"
+    )
 
 
 class CompareView(APIView):
@@ -83,4 +88,5 @@ class CompareView(APIView):
             at=moment_of(query.get("at")),
             actor=actor_of(request),
         )
-        return Response(comparison_json(comparison))
+        uses = [] if "at" in query else rank_use_json(policy)
+        return Response({**comparison_json(comparison), "rank_use": uses})

@@ -13,12 +13,14 @@ from apps.core import clock
 from apps.explain.account_path import explain, explain_me, get_me
 from apps.explain.my_priority import PathJob
 from apps.pages.my_priority.facts import facts_about
+from apps.web import bounds
 from apps.web.rest.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import moment_of, read_query
 from apps.web.rest.priority_fields import AlgorithmField, NumberField, PrioritySerializer
 from apps.web.rest.records import serializer_of
 from apps.web.rest.shapes import MomentSerializer, ScopeSerializer, SentenceSerializer, UtcTimeField, ValuesField
 from apps.web.rest.views import APIView
+from apps.web.texts.rank_use import RANK_USE, rank_use_json
 
 _NUMBER: dict[str, Any] = {
     "oneOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}],
@@ -58,7 +60,7 @@ class LevelEffectSerializer(serializers.Serializer[Any]):
     ratio = serializers.FloatField(allow_null=True, help_text="R of this level; null: it has no shares")
     local_ratio = serializers.FloatField(allow_null=True, help_text="r_l, where the algorithm has it")
     k = serializers.FloatField(allow_null=True, help_text="The exponent of r_l, where the formula applies")
-    factor_above = serializers.FloatField()
+    factor_above = serializers.FloatField(help_text="F without this level")
     factor = serializers.FloatField()
     log2_change = NumberField(help_text="Change of log2 F by this level; -Infinity if F becomes 0")
 
@@ -73,10 +75,13 @@ class WalkStepSerializer(serializers.Serializer[Any]):
     actual = serializers.FloatField(allow_null=True, help_text="Fraction of the usage of its group, 0..1")
     deviation_points = serializers.FloatField(allow_null=True, help_text="(actual − target) · 100: above 0 is over")
     priority = NumberField(allow_null=True)
-    columns = ColumnsField()
-    state = serializers.ChoiceField(["over", "under", "on", "idle", "unknown"])
+    columns = ColumnsField(help_text="The algorithm's own numbers, under the names that its scheduler uses")
+    state = serializers.ChoiceField(
+        ["over", "under", "on", "idle", "unknown"],
+        help_text="idle: it has a target, but neither usage nor demand; unknown: its usage is hidden",
+    )
     n_ahead = serializers.IntegerField(allow_null=True, help_text="Number of siblings that are ahead")
-    n_siblings = serializers.IntegerField()
+    n_siblings = serializers.IntegerField(help_text="Number of its siblings that are compared")
     n_equal = serializers.IntegerField(allow_null=True, help_text="Number of siblings with the same component")
     leaves_ahead = serializers.IntegerField(
         allow_null=True, help_text="Ranked leaves that are ahead and part from the path here; null: a ratio orders"
@@ -89,10 +94,10 @@ class WalkStepSerializer(serializers.Serializer[Any]):
     )
     effect = LevelEffectSerializer(allow_null=True, help_text="null: the algorithm orders level by level")
     compared_by = ScopeSerializer(help_text="Usage by which it and its siblings are compared")
-    message = MessageSerializer()
-    sentence = serializers.CharField()
+    message = MessageSerializer(help_text="Key and numbers of the first sentence")
+    sentence = serializers.CharField(help_text="All sentences")
     sentences = SentenceSerializer(many=True)
-    adjustments = AdjustmentTellingSerializer(many=True)
+    adjustments = AdjustmentTellingSerializer(many=True, help_text="Adjustments that count in its usage")
     suppressed = serializers.BooleanField(help_text="Its usage is hidden, and its numbers are null")
 
 
@@ -142,7 +147,7 @@ class MyAccountSerializer(serializers.Serializer[Any]):
 
 
 class MyStepSerializer(WalkStepSerializer):
-    decides = serializers.BooleanField()
+    decides = serializers.BooleanField(help_text="Whether this level is the main reason of the rank")
 
 
 class MyExplanationSerializer(MyAccountSerializer):
@@ -157,6 +162,9 @@ class MyExplanationSerializer(MyAccountSerializer):
     )
     number = SentenceSerializer(
         allow_null=True, help_text="The number that the scheduler receives, and how it is computed"
+    )
+    since_yesterday = SentenceSerializer(
+        allow_null=True, help_text="Why the rank is another than a day ago; null: it is the same, or not known"
     )
 
 
@@ -173,17 +181,19 @@ class MyExplanationsSerializer(MeSerializer):
 
 
 class MeFilterSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64, required=False)
+    policy = serializers.CharField(max_length=bounds.POLICY_SLUG, required=False)
     at = serializers.CharField(
-        max_length=64, required=False, help_text="Past instant with UTC offset; with `policy` also a revision"
+        max_length=bounds.INSTANT,
+        required=False,
+        help_text="Past instant with UTC offset; with `policy` also a revision",
     )
 
 
 class MyExplanationFilterSerializer(MeFilterSerializer):
-    account = serializers.CharField(max_length=1024, required=False, default="", allow_blank=True)
-    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    account = serializers.CharField(max_length=bounds.ACCOUNT, required=False, default="", allow_blank=True)
+    namespace = serializers.CharField(max_length=bounds.NAMESPACE, required=False, default="", allow_blank=True)
     entry = serializers.CharField(
-        max_length=4096, required=False, default="", allow_blank=True, help_text="Path of an entry"
+        max_length=bounds.ENTRY, required=False, default="", allow_blank=True, help_text="Path of an entry"
     )
 
 
@@ -235,7 +245,7 @@ class ExplainedSerializer(PrioritySerializer):
         help_text="How the algorithm orders: level by level, or by one number for the whole path",
     )
     deciding = serializers.CharField(required=False, allow_null=True, help_text="Path of the entry that decides most")
-    sentence = serializers.CharField(required=False)
+    sentence = serializers.CharField(required=False, help_text="All sentences")
     sentences = SentenceSerializer(many=True, required=False)
 
 
@@ -246,13 +256,16 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     as_of = UtcTimeField()
     algorithm = AlgorithmField()
     moment = MomentSerializer(allow_null=True, help_text="With `at`")
+    rank_use = SentenceSerializer(many=True, help_text=RANK_USE)
     results = ExplainedSerializer(many=True)
 
 
 class ExplainFilterSerializer(serializers.Serializer[Any]):
-    account = serializers.CharField(max_length=1024)
-    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
-    at = serializers.CharField(max_length=64, required=False, help_text="Past revision, or instant with UTC offset")
+    account = serializers.CharField(max_length=bounds.ACCOUNT)
+    namespace = serializers.CharField(max_length=bounds.NAMESPACE, required=False, default="", allow_blank=True)
+    at = serializers.CharField(
+        max_length=bounds.INSTANT, required=False, help_text="Past revision, or instant with UTC offset"
+    )
 
 
 class ExplainView(APIView):
@@ -265,4 +278,5 @@ class ExplainView(APIView):
         """Explain an account's priority level by level from the root to its entry, in numbers and sentences."""
         query = read_query(ExplainFilterSerializer, request)
         at = moment_of(query.pop("at", None))
-        return Response(explain(policy_slug=policy, **query, at=at, actor=actor_of(request)))
+        explained = explain(policy_slug=policy, **query, at=at, actor=actor_of(request))
+        return Response({**explained, "rank_use": rank_use_json(policy) if at is None else []})

@@ -19,7 +19,23 @@ from apps.pages.my_priority.numbers.records import N_BINS, Bin, MyPosition, Rank
 from apps.priorities.sentences.numbers import UNKNOWN, clock_text, count, number
 from apps.priorities.sentences.numbers import factor as factor_text
 from apps.web.figures import axes, traces
-from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Table, period_choices, with_changes
+from apps.web.figures.figure import (
+    Choice,
+    Column,
+    Control,
+    EndLabel,
+    Figure,
+    Mark,
+    Table,
+    period_choices,
+    read_days,
+    with_changes,
+)
+
+_LABEL_WIDTH = 0.3  # fraction of the picture on a phone
+MEASURES = ("rank", "factor")
+DAYS, BY = "rank_days", "rank_by"  # query parameters of the page
+_MINUTE = timedelta(minutes=1)
 
 
 def places_figure(position: MyPosition) -> Figure:
@@ -72,9 +88,6 @@ def _bars(position: MyPosition, heights: list[float]) -> dict[str, Any]:
         "width": [round((factor_bin.high - factor_bin.low) * 0.94, 4) for factor_bin in position.bins],
         "marker": {"color": colors},
     }
-
-
-_LABEL_WIDTH = 0.3  # fraction of the picture on a phone
 
 
 def _you(position: MyPosition, heights: list[float]) -> dict[str, Any]:
@@ -151,13 +164,6 @@ def _distribution_table(position: MyPosition) -> Table:
     )
 
 
-PERIODS_DAYS = (14, 30, 90, 365)
-DEFAULT_DAYS = 30
-MEASURES = ("rank", "factor")
-DAYS, BY = "rank_days", "rank_by"  # query parameters of the page
-_MINUTE = timedelta(minutes=1)
-
-
 @dataclass(frozen=True, slots=True)
 class RankOptions:
     """days: length of the period; by: `rank` or `factor`."""
@@ -168,13 +174,10 @@ class RankOptions:
 
 def read_rank(query: QueryDict) -> RankOptions:
     """Parse `?rank_days=30&rank_by=factor`. Raises Invalid, with the parameter's name, for unknown values."""
-    days, by = query.get(DAYS, str(DEFAULT_DAYS)), query.get(BY, MEASURES[0])
-    if days not in {str(n_days) for n_days in PERIODS_DAYS}:
-        message = _("“%(text)s” is not one of %(known)s.")
-        _reject(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
+    days, by = read_days(query, DAYS), query.get(BY, MEASURES[0])
     if by not in MEASURES:
         _reject(BY, _("“%(text)s” is not available over time; rank and factor are.") % {"text": by[:40]})
-    return RankOptions(int(days), by)
+    return RankOptions(days, by)
 
 
 def _reject(where: str, message: str) -> None:
@@ -263,10 +266,6 @@ def _words(day: RankOnDay) -> str:
     return _("rank %(rank)s of %(of)s, factor %(factor)s") % values
 
 
-def _day(day: RankOnDay) -> str:
-    return formats.date_format(timezone.localtime(day.as_of), "j F")
-
-
 def _sentence(known: Sequence[RankOnDay], options: RankOptions) -> str:
     """Describe the present value, the first one, and the range."""
     is_rank = options.by == "rank"
@@ -275,7 +274,7 @@ def _sentence(known: Sequence[RankOnDay], options: RankOptions) -> str:
         (lambda day: count(day.rank or 0)) if is_rank else (lambda day: factor_text(day.factor))
     )
     now = _("%(n)s of %(all)s") % {"n": shown(last), "all": count(last.of)} if is_rank else shown(last)
-    words = {"now": now, "day": _day(first), "then": shown(first)}
+    words = {"now": now, "day": formats.date_format(timezone.localtime(first.as_of), "j F"), "then": shown(first)}
     if len(known) == 1:
         only = (
             _("Rank: %(now)s. Earlier days are not stored.")
@@ -328,7 +327,7 @@ def _table(days: Sequence[RankOnDay]) -> Table:
 
 
 def _controls(options: RankOptions, query: QueryDict) -> list[Control]:
-    periods = period_choices(query, DAYS, "rank", PERIODS_DAYS, options.days)
+    periods = period_choices(query, DAYS, "rank", options.days)
     labels = {"rank": _("Rank"), "factor": _("Factor")}
     measures = [
         Choice(f"rank-by-{by}", labels[by], with_changes(query, **{BY: by}), options.by == by) for by in MEASURES

@@ -9,15 +9,13 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.core.errors import FieldProblem, Invalid
 from apps.pages.my_priority.numbers.records import MyWaits, PooledWaits, WaitDay
 from apps.priorities.sentences.numbers import UNKNOWN, count, number, points_phrase
 from apps.web.figures import axes, traces
-from apps.web.figures.figure import Column, Control, Figure, Table, Trace, period_choices
+from apps.web.figures.figure import Column, Control, Figure, Table, Trace, period_choices, read_days
 
-PERIODS_DAYS = (30, 90, 365)
-DEFAULT_DAYS = 90
 DAYS = "wait_days"  # query parameter of the page
+_BY_DEFAULT_DAYS = 90  # fewer have too few started jobs for a line
 _HOUR_S, _MINUTE_S = 3600.0, 60.0
 
 
@@ -28,12 +26,7 @@ class WaitsOptions:
 
 def read_waits(query: QueryDict) -> WaitsOptions:
     """Parse `?wait_days=90`. Raises Invalid, with the parameter's name, for another period."""
-    text = query.get(DAYS, str(DEFAULT_DAYS))
-    if text not in {str(days) for days in PERIODS_DAYS}:
-        message = _("“%(text)s” is not one of %(known)s.")
-        message %= {"text": text[:40], "known": ", ".join(map(str, PERIODS_DAYS))}
-        raise Invalid(message, fields=[FieldProblem(DAYS, message)])
-    return WaitsOptions(int(text))
+    return WaitsOptions(read_days(query, DAYS, by_default=_BY_DEFAULT_DAYS))
 
 
 def waits_figure(waits: MyWaits, options: WaitsOptions, query: QueryDict) -> Figure:
@@ -193,4 +186,4 @@ def _table(waits: MyWaits) -> Table:
 
 
 def _controls(options: WaitsOptions, query: QueryDict) -> list[Control]:
-    return [Control(_("Period"), period_choices(query, DAYS, "wait", PERIODS_DAYS, options.days))]
+    return [Control(_("Period"), period_choices(query, DAYS, "wait", options.days))]

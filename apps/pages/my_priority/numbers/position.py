@@ -19,22 +19,23 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.codecs import factor_from_key
 from apps.explain.path import walk_to
-from apps.pages.my_priority.numbers.rank_history import MOST_DAYS, OwnEntry, get_own_entry
+from apps.pages.my_priority.numbers.rank_history import MOST_RANK_DAYS, OwnEntry, get_own_entry
 from apps.pages.my_priority.numbers.records import N_BINS, Bin, MyPosition, MyWaits, PooledWaits, WaitDay
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import numbers_visible_in
-from apps.series.daily_series import site_zone
+from apps.series.days import site_zone
 from apps.series.stored_series import load_series
 from apps.usage.models import Record
 
-MOST_JOBS = 50_000  # the newest ones
+MOST_POSITION_JOBS = 50_000  # the newest ones
+F8 = npt.NDArray[np.float64]
 
 
 def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor, at: datetime) -> MyWaits:
     """Return the waits of jobs by the actor's accounts that are mapped to this entry; NotFound if there is none."""
-    if not 1 <= n_days <= MOST_DAYS:
-        message = f"must be 1 to {MOST_DAYS} days"
+    if not 1 <= n_days <= MOST_RANK_DAYS:
+        message = f"must be 1 to {MOST_RANK_DAYS} days"
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
     own_entry = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
     visible = numbers_visible_in(policy=own_entry.policy, snapshot=own_entry.snapshot, at=at, actor=actor)
@@ -82,7 +83,7 @@ def _job_waits(
         is_charge=False,
         source__archived_at=None,
     ).exclude(state="withdrawn")
-    newest = rows.order_by("-start_at").values_list("source_id", "start_at", "submit_at")[:MOST_JOBS]
+    newest = rows.order_by("-start_at").values_list("source_id", "start_at", "submit_at")[:MOST_POSITION_JOBS]
     job_times = [(source, start_at, submit_at) for source, start_at, submit_at in newest if start_at is not None]
     waiting = {source for source, start_at, submit_at in job_times if start_at > submit_at}
     zone, jobs = site_zone(), []
@@ -133,9 +134,6 @@ def _past_deviations(own_entry: OwnEntry, level: int, since: datetime) -> tuple[
 def _pool_waits(days: Sequence[WaitDay], by_day: dict[date, list[float]]) -> PooledWaits | None:
     waits = [waited_s for day in days for waited_s in by_day[day.on]]
     return PooledWaits(len(days), len(waits), median(waits)) if waits else None
-
-
-F8 = npt.NDArray[np.float64]
 
 
 def get_my_position(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetime) -> MyPosition:

@@ -29,7 +29,7 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshot_values import unpack_snapshot
 from apps.priorities.snapshots import read_data, read_places, without_ahead
 from apps.priorities.visible_entries import numbers_visible_in, own_queries
-from apps.series.daily_series import site_zone
+from apps.series.days import site_zone
 
 DERIVED_STATE = (
     in_memory(
@@ -43,8 +43,8 @@ DERIVED_STATE = (
     ),
 )
 
-MOST_DAYS = 365  # daily snapshots are stored for this long
-MOST_BYTES = 32_000_000  # of snapshots read in one request; above that only every n-th day is read
+MOST_RANK_DAYS = 365  # daily snapshots are stored for this long
+MOST_SNAPSHOT_BYTES = 32_000_000  # of snapshots read in one request; above that only every n-th day is read
 _days: LRUCache[Hashable, Any] = LRUCache(20_000)
 
 
@@ -82,8 +82,8 @@ def get_own_entry(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: dateti
 
 def get_my_rank_history(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor, at: datetime) -> RankHistory:
     """Return the daily rank of the actor's account that is mapped to this entry now. Cached for the request."""
-    if not 1 <= n_days <= MOST_DAYS:
-        message = f"must be 1 to {MOST_DAYS} days"
+    if not 1 <= n_days <= MOST_RANK_DAYS:
+        message = f"must be 1 to {MOST_RANK_DAYS} days"
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
     own_entry = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
     key = ("rank history", own_entry.policy.pk, own_entry.snapshot.snapshot_id, own_entry.account, entry_uid, n_days)
@@ -141,7 +141,7 @@ def _rows(
     stored_rows = list(stored.order_by("on", "-pk").distinct("on").values_list(*fields, *columns))
     rows = [_Row(*row[: len(fields)]) for row in stored_rows]
     n_bytes = sum(row.n_bytes for row in rows)
-    step = max(1, -(-n_bytes // MOST_BYTES))
+    step = max(1, -(-n_bytes // MOST_SNAPSHOT_BYTES))
     published = (
         tuple(PublishedRevision(*pair) for pair in zip(*stored_rows[0][len(fields) :], strict=True))
         if stored_rows

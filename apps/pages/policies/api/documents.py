@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from django.http import HttpResponse, HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
@@ -21,27 +19,30 @@ from apps.pages.policies.api.views import READ, MomentFilterSerializer
 from apps.policies import selectors
 from apps.policies.files.exports import Export, ExportOptions, export_policy, make_export
 from apps.policies.files.import_export import FileImport, PolicyImport, import_policy, plan_import
-from apps.policies.formats.base import Difference, Format
+from apps.policies.formats.base import Difference
 from apps.policies.formats.registry import get_format, list_formats
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.difference import CODES
 from apps.policies.tree.revision_diff import FieldChange
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.errors import Refusal
 from apps.web.rest.inputs import moment_of, read_query
-from apps.web.rest.parsing import limit_in, read_bounded
+from apps.web.rest.parsing import TextParser
 from apps.web.rest.records import record_serializer
-from apps.web.rest.rendering import JSONRenderer, dumps
+from apps.web.rest.rendering import JSONRenderer, dumps, flowing_response
 from apps.web.rest.views import APIView
 
 _CLUSTER = serializers.CharField(
     required=False,
     default="",
     allow_blank=True,
-    max_length=128,
+    max_length=bounds.CLUSTER,
     help_text="Cluster name in the file; default: that of the last import",
 )
+_ANSWERS: dict[Any, Any] = {(200, each.media_type): dict if each.name == "json" else str for each in list_formats()}
+SettingDifferenceSerializer = record_serializer(FieldChange, component="SettingDifference")
 
 
 class DocumentQuerySerializer(MomentFilterSerializer):
@@ -70,16 +71,14 @@ AgainstDifferenceSerializer = record_serializer(
 )
 
 
-def _renderer(format: Format) -> type[BaseRenderer]:
-    """A renderer that exists for content negotiation only; the format writes the text itself."""
-    return type(f"{format.name}Renderer", (BaseRenderer,), {"media_type": format.media_type, "format": format.name})
-
-
 _BY_ACCEPT: tuple[type[BaseRenderer], ...] = (
     JSONRenderer,
-    *(_renderer(each) for each in list_formats() if each.name != "json"),
+    *(
+        type(f"{each.name}Renderer", (BaseRenderer,), {"media_type": each.media_type, "format": each.name})
+        for each in list_formats()
+        if each.name != "json"
+    ),
 )
-_ANSWERS: dict[Any, Any] = {(200, each.media_type): dict if each.name == "json" else str for each in list_formats()}
 
 
 class ProposalQuerySerializer(serializers.Serializer[Any]):
@@ -94,10 +93,12 @@ class ProposalQuerySerializer(serializers.Serializer[Any]):
     keep_missing = serializers.BooleanField(
         required=False, default=False, help_text="true: entries that the document lacks stay; false: they are archived"
     )
-    reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=4_000)
-
-
-SettingDifferenceSerializer = record_serializer(FieldChange, component="SettingDifference")
+    follow = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="true: take new, moved, renamed and missing entries, and leave published shares and settings",
+    )
+    reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=bounds.REASON)
 
 
 class ComparedEntrySerializer(serializers.Serializer[Any]):
@@ -118,21 +119,13 @@ class DocumentDifferenceSerializer(serializers.Serializer[Any]):
     ignored = serializers.ListField(
         child=serializers.CharField(), help_text="Parts of the document that have no counterpart in a policy"
     )
+    sections = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Changes in lists beside the tree, such as `allocations`"
+    )
     change_set = serializers.IntegerField(allow_null=True, help_text="Number of the draft; null: none was made")
     revision = serializers.IntegerField(
         allow_null=True, help_text="Always null: drafts are published by their own operation"
     )
-
-
-class DocumentParser(BaseParser):
-    """Leave the text unparsed for the format, which reports lines and paths of errors."""
-
-    media_type = "*/*"
-
-    def parse(
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> Any:
-        return read_bounded(stream, limit_in(parser_context))
 
 
 class _WholeTreeView(APIView):
@@ -145,7 +138,7 @@ class _WholeTreeView(APIView):
 class DocumentView(_WholeTreeView):
     scopes: ClassVar[Scopes] = {**READ, "PUT": frozenset({POLICIES_WRITE})}
     renderer_classes = _BY_ACCEPT
-    parser_classes = (DocumentParser,)
+    parser_classes = (TextParser,)
 
     @extend_schema(
         operation_id="get_document",
@@ -174,7 +167,7 @@ class DocumentView(_WholeTreeView):
         )
         tag = f'"{export.tag}"'
         known = tag in request.headers.get("If-None-Match", "")
-        response = HttpResponse(status=304) if known else _file(export)
+        response: HttpResponseBase = HttpResponse(status=304) if known else _file(export)
         response["ETag"] = tag
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         return response
@@ -188,7 +181,8 @@ class DocumentView(_WholeTreeView):
     def put(self, request: Request, policy: str) -> HttpResponseBase:
         """Propose a whole tree: 201 with the number of the new draft in `change_set`, or 200 without a draft.
 
-        No draft is made for a document equal to the policy, and with `dry_run`. For callers who may see the whole tree.
+        No draft is made for a document equal to the policy, and with `dry_run`. With `follow`, an open draft that
+        changes the same is the answer. For callers who may see the whole tree.
         With `If-Match`, 412 unless that revision is the head. `Idempotency-Key` works as with POST.
         """
         query, actor, now = read_query(ProposalQuerySerializer, request), actor_of(request), clock.now()
@@ -198,6 +192,7 @@ class DocumentView(_WholeTreeView):
             format=query.get("format") or _format_of(request),
             content=content if isinstance(content, bytes) else b"",
             keep_missing=query["keep_missing"],
+            follow=query["follow"],
         )
         head_number = get_policy(slug=policy, actor=actor, scope="policies:write").head_number
         tag = request.headers.get("If-Match", "").strip()
@@ -220,7 +215,7 @@ class AgainstView(_WholeTreeView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_READ})}
     on_repeat = "work"
     renderer_classes = _BY_ACCEPT
-    parser_classes = (DocumentParser,)
+    parser_classes = (TextParser,)
 
     @extend_schema(
         operation_id="export_against",
@@ -255,10 +250,10 @@ class AgainstView(_WholeTreeView):
         return _file(export)
 
 
-def _file(export: Export) -> HttpResponse:
+def _file(export: Export) -> HttpResponseBase:
     format = export.format
     kind = format.media_type if format.name == "json" else f"{format.media_type}; charset=utf-8"
-    response = HttpResponse(export.text(), content_type=kind)
+    response = flowing_response(map(str.encode, export.pieces()), content_type=kind)
     response["Content-Disposition"] = f'inline; filename="{export.file_name}"'
     if export.dropped:
         response["Fairshare-Dropped"] = quote("; ".join(export.dropped), safe=" ;:,/")[:2_000]

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core import clock
+from apps.core.column_bounds import most_characters
 from apps.mapping.permissions import load_visibility
 from apps.mapping.removal import remove_policy
 from apps.policies import selectors
@@ -19,6 +20,7 @@ from apps.policies.services import make_policy, require_admin
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.class_factors import unmatched_class_factors
+from apps.web import bounds
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField
 from apps.web.rest.cursors import CursorSerializer, read_cursor
@@ -55,12 +57,24 @@ class SiteFactorSerializer(serializers.Serializer[Any]):
     factor = serializers.FloatField(min_value=0, help_text="Default for other sites: 1")
 
 
+_WEIGHTS = (
+    f"Weight of one second of {', '.join(RESOURCES)}, and of kinds such as gpu:h100, license/matlab or energy. "
+    "GPUs of a kind without a weight count by that of gpu_s"
+)
+
+
 class MetricSerializer(serializers.Serializer[Any]):
-    weights = serializers.DictField(
-        child=serializers.FloatField(min_value=0), help_text=f"Weight of one second of {', '.join(RESOURCES)}"
-    )
+    weights = serializers.DictField(child=serializers.FloatField(min_value=0), help_text=_WEIGHTS)
     class_factors = ClassFactorSerializer(many=True)
     site_factors = SiteFactorSerializer(many=True)
+
+
+class UnitSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    symbol = serializers.CharField(help_text="Of allocations and capacities in this unit")
+    weights = serializers.DictField(child=serializers.FloatField(min_value=0), help_text="As in a metric")
+    class_factors = ClassFactorSerializer(many=True)
+    minimum_charge_s = serializers.IntegerField(help_text="Each start of a job counts as at least so long")
 
 
 class SettingsSerializer(serializers.Serializer[Any]):
@@ -75,6 +89,10 @@ class SettingsSerializer(serializers.Serializer[Any]):
     fallback_factor = serializers.FloatField()
     tolerance = serializers.DictField()
     review = serializers.DictField()
+    units = UnitSerializer(many=True, default=[], help_text="Beside the core-hour, which each policy has")
+    rules = serializers.ListField(
+        child=serializers.DictField(), default=[], help_text="Rules of allocations: each has the terms of its `kind`"
+    )
 
 
 class PolicyDetailSerializer(PolicySerializer):
@@ -100,17 +118,22 @@ class RevisionSerializer(serializers.Serializer[Any]):
 
 
 class MomentFilterSerializer(serializers.Serializer[Any]):
-    at = serializers.CharField(required=False, max_length=40, help_text="Revision number or instant")
+    at = serializers.CharField(required=False, max_length=bounds.INSTANT, help_text="Revision number or instant")
 
 
 class NewPolicySerializer(serializers.Serializer[Any]):
     """Checks types; `apps.policies` checks the values."""
 
-    slug = serializers.CharField(max_length=64, help_text="Name in addresses: a–z, 0–9 and -")
-    name = serializers.CharField(max_length=128, required=False, help_text="Name on pages; default: the slug")
-    description = serializers.CharField(max_length=4_000, required=False, default="", allow_blank=True)
+    slug = serializers.CharField(max_length=bounds.POLICY_SLUG, help_text="Name in addresses: a–z, 0–9 and -")
+    name = serializers.CharField(
+        max_length=bounds.POLICY_NAME, required=False, help_text="Name on pages; default: the slug"
+    )
+    description = serializers.CharField(max_length=bounds.REASON, required=False, default="", allow_blank=True)
     visibility = serializers.CharField(
-        max_length=16, required=False, default=Policy.Visibility.PATH, help_text="`path` or `tree`"
+        max_length=most_characters(Policy, "visibility"),
+        required=False,
+        default=Policy.Visibility.PATH,
+        help_text="`path` or `tree`",
     )
     settings = BoundedDictField(required=False, default=dict, help_text="Settings that differ from the defaults")
 
@@ -165,7 +188,8 @@ def policy_json(policy: Policy) -> dict[str, Any]:
     head = selectors.get_revision(policy=policy)
     settings = PolicySettings.from_stored(head.settings)
     more = {
-        "settings": settings.to_json(),
+        # Limits are of single entries: schedulers and rule steps answer them, to who sees the entries.
+        "settings": {part: value for part, value in settings.to_json().items() if part != "limits"},
         "unmatched_class_factors": unmatched_class_factors(settings.metric),
         "n_entries": head.n_entries,
         "published_at": head.published_at,

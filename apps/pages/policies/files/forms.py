@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.policies.formats.registry import list_formats
+from apps.web import bounds
 from apps.web.shell.forms import FILE_ERRORS, RefusableForm, choice_field
 
 AUTO = "auto"
@@ -20,7 +21,10 @@ class AgainstForm(RefusableForm):
     file = forms.FileField(label=gettext_lazy("Current dump"), error_messages=FILE_ERRORS)
     format = choice_field(gettext_lazy("Format"))
     cluster = forms.CharField(
-        label=gettext_lazy("Cluster"), required=False, max_length=128, widget=forms.TextInput(attrs={"class": "input"})
+        label=gettext_lazy("Cluster"),
+        required=False,
+        max_length=bounds.CLUSTER,
+        widget=forms.TextInput(attrs={"class": "input"}),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -30,12 +34,17 @@ class AgainstForm(RefusableForm):
 
 
 class PolicyFileForm(RefusableForm):
-    """File to import; `missing`: whether entries that it leaves out are archived or kept."""
+    """File to import; `missing`: whether entries that it leaves out are archived or kept. `shares`: whose are taken."""
 
     file = forms.FileField(label=gettext_lazy("File"), error_messages=FILE_ERRORS)
     format = choice_field(gettext_lazy("Format"))
     missing = forms.ChoiceField(
         choices=[("archive", gettext_lazy("Archive them")), ("keep", gettext_lazy("Keep them"))], initial="keep"
+    )
+    shares = forms.ChoiceField(
+        choices=[("file", gettext_lazy("From the file")), ("published", gettext_lazy("As published"))],
+        initial="file",
+        required=False,
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -20,19 +20,31 @@ from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
 from apps.pages.policies.files.forms import AUTO, AgainstForm, PolicyFileForm
 from apps.policies.files.exports import Export, export_policy
 from apps.policies.files.import_export import FileImport, compare_change_set, import_policy
-from apps.policies.formats.registry import get_format, guess_format, list_formats, text_of
+from apps.policies.formats.decoding import text_of
+from apps.policies.formats.registry import get_format, guess_format, list_formats
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import publish_change_set, withdraw_change_set
 from apps.policies.tree.difference import CODES, Comparison, EntryChange
-from apps.web.shell import presentation
+from apps.priorities.sentences import numbers
 from apps.web.shell.forms import read_action
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of
 
-MOST_BYTES = 64 * 2**20
-_MOST_CHECKED = 20_000  # entries of a policy up to which the page lists what each format leaves out
+MOST_UPLOAD_BYTES = 64 * 2**20
+_MOST_ENTRIES_CHECKED = 20_000  # entries of a policy up to which the page lists what each format leaves out
 _FORM_BYTES = 100_000  # allowance for the other fields and boundaries of the request
+
+# What happens to an entry of the list, by the stable code of the change.
+_CHANGE_LABELS = {
+    "added": gettext_lazy("added"),
+    "archived": gettext_lazy("archived"),
+    "moved": gettext_lazy("moved"),
+    "renamed": gettext_lazy("renamed"),
+    "shares": gettext_lazy("shares changed"),
+    "other": gettext_lazy("other fields changed"),
+    "target_only": gettext_lazy("target changed indirectly"),
+}
 
 
 @csrf_exempt  # `_files` checks the token in the form, after the size of the request was checked
@@ -48,7 +60,7 @@ def files(request: HttpRequest, policy: str) -> HttpResponse:
 
 def _prepare_upload(request: HttpRequest) -> None:
     """Reject a request that is too large before reading it; stream the file to disk instead of into memory."""
-    if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_BYTES + _FORM_BYTES:
+    if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_UPLOAD_BYTES + _FORM_BYTES:
         raise TooLarge(_("A file has at most %(n)s MB here: an administrator can import it by command.") % {"n": 64})
     request.upload_handlers = [TemporaryFileUploadHandler(request)]
 
@@ -68,6 +80,7 @@ def _files(request: HttpRequest, policy: str) -> HttpResponse:
                 format=_format(form.cleaned_data["format"], content),
                 content=content,
                 keep_missing=form.cleaned_data["missing"] == "keep",
+                follow=form.cleaned_data["shares"] == "published",
             ),
             reason=_("From the file %(name)s.") % {"name": form.cleaned_data["file"].name[:200]},
             at=clock.now(),
@@ -80,7 +93,7 @@ def _files(request: HttpRequest, policy: str) -> HttpResponse:
         messages.info(request, _("Ignored, as policies don’t have it: %(what)s.") % {"what": words})
     if done.change_set is None:
         messages.info(request, _("Nothing to change: policy and file are identical."))
-        return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
+        return SeeOther(reverse("pages:policy-files", kwargs={"policy": policy}))
     return SeeOther(_decision_url(policy, done.change_set.pk))
 
 
@@ -99,12 +112,12 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
         if action.step == "discard":
             withdraw_change_set(**row)
             messages.success(request, _("Withdrawn; nothing was changed."))
-            return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
+            return SeeOther(reverse("pages:policy-files", kwargs={"policy": policy}))
         revision = publish_change_set(**row, reason=action.reason)
     except (Invalid, Conflict) as refusal:
         return _decision(request, reviewed, comparison, status=status_of(refusal), refusal=refusal)
     add_published_message(request, revision, has_undo=False)
-    return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))
+    return SeeOther(reverse("pages:policy", kwargs={"policy": policy}))
 
 
 @require_safe
@@ -122,7 +135,7 @@ def against(request: HttpRequest, policy: str) -> HttpResponse | StreamingHttpRe
     """Compare the policy with a dump: show the differences, or download the file that removes them. Stores nothing."""
     export_policy(policy_slug=policy, format="json", at=clock.now(), actor=actor_of(request))
     if request.method != "POST":
-        return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
+        return SeeOther(reverse("pages:policy-files", kwargs={"policy": policy}))
     _prepare_upload(request)
     return _against(request, policy)
 
@@ -169,7 +182,7 @@ def _page(
     exports = []
     for each in list_formats():
         export = export_policy(policy_slug=slug, format=each.name, at=clock.now(), actor=actor)
-        left_out = export.dropped if len(export.tree) <= _MOST_CHECKED else []
+        left_out = export.dropped if len(export.tree) <= _MOST_ENTRIES_CHECKED else []
         exports.append(
             {
                 "format": each,
@@ -184,7 +197,7 @@ def _page(
         "refusal": refusal,
         "exports": exports,
         "against": {"form": AgainstForm(), **(against or {})},
-        "limit": MOST_BYTES // 2**20,
+        "limit": MOST_UPLOAD_BYTES // 2**20,
         "crumbs": _crumbs(policy.slug, policy.name, _("Policy files")),
     }
     return render(request, "pages/policies/files/files.html", context, status=status)
@@ -212,7 +225,7 @@ def _decision(
         "refusal": refusal,
         "crumbs": [
             *_crumbs(policy.slug, policy.name),
-            {"label": _("Policy files"), "url": reverse("dashboard:policy-files", args=[policy.slug])},
+            {"label": _("Policy files"), "url": reverse("pages:policy-files", args=[policy.slug])},
             {"label": _("Change set %(n)s") % {"n": change_set.pk}},
         ],
     }
@@ -222,7 +235,7 @@ def _decision(
 def _counts_text(comparison: Comparison) -> str:
     """Numbers of entries by kind of change, such as “3 added, 1 moved”; empty if only settings change."""
     counted = [(CODES[what], n) for what, n in comparison.counts() if n]
-    return ", ".join(_count_text(code, n) % {"n": presentation.count(n)} for code, n in counted)
+    return ", ".join(_count_text(code, n) % {"n": numbers.count(n)} for code, n in counted)
 
 
 def _count_text(code: str, n: int) -> str:
@@ -237,22 +250,10 @@ def _count_text(code: str, n: int) -> str:
     }[code]
 
 
-# What happens to an entry of the list, by the stable code of the change.
-_CHANGE_LABELS = {
-    "added": gettext_lazy("added"),
-    "archived": gettext_lazy("archived"),
-    "moved": gettext_lazy("moved"),
-    "renamed": gettext_lazy("renamed"),
-    "shares": gettext_lazy("shares changed"),
-    "other": gettext_lazy("other fields changed"),
-    "target_only": gettext_lazy("target changed indirectly"),
-}
-
-
 def _line(change: EntryChange) -> dict[str, str]:
     """Changes of one entry, its target before and after, and whether it gains or loses."""
     before, after = change.before, change.after
-    shares = presentation.change_shares(before, after)
+    shares = numbers.change_shares(before, after)
     if before == after:
         kind = "same"
     elif before is None:
@@ -281,9 +282,9 @@ def _format(name: str, content: bytes) -> str:
 
 
 def _decision_url(policy: str, change_set: int) -> str:
-    return reverse("dashboard:policy-file", kwargs={"policy": policy, "change_set": change_set})
+    return reverse("pages:policy-file", kwargs={"policy": policy, "change_set": change_set})
 
 
 def _crumbs(slug: str, name: str, *more: str) -> list[dict[str, Any]]:
-    tree = {"label": name, "url": reverse("dashboard:policy", kwargs={"policy": slug})}
+    tree = {"label": name, "url": reverse("pages:policy", kwargs={"policy": slug})}
     return [tree, *({"label": label} for label in more)]

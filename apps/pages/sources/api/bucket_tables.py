@@ -15,7 +15,7 @@ from apps.usage import selectors
 from apps.web.rest.inputs import field_refusal
 from apps.web.rest.shapes import table_response
 
-LONGEST = {"hour": timedelta(days=92), "day": timedelta(days=3_660)}
+LONGEST_SPAN_OF_STEP = {"hour": timedelta(days=92), "day": timedelta(days=3_660)}
 _TABLE_PAGE = 10_000
 _NAMES = ("namespace", "user", "group", "dn", "fqan", "project")
 _AMOUNTS = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing", "jobs")
@@ -49,7 +49,7 @@ def bucket_table(query: Mapping[str, Any], actor: Actor) -> StreamingHttpRespons
     for end in ("from", "to"):
         if end not in query:
             raise field_refusal(end, "is required for a table: an instant with UTC offset")
-    longest = LONGEST[query["step"]]
+    longest = LONGEST_SPAN_OF_STEP[query["step"]]
     if not timedelta(0) < query["to"] - query["from"] <= longest:
         message = f"must come after from, by {longest.days:,} days at most in steps of one {query['step']}"
         raise Invalid(f"to {message}.", fields=[FieldProblem("to", message)])

@@ -13,8 +13,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core import clock
+from apps.core.periods import DEFAULT_DAYS
+from apps.priorities.selectors.kinds_in_use import kinds_by_default_of_policies
 from apps.usage import selectors
 from apps.usage.quality import findings as quality
+from apps.web import bounds
 from apps.web.rest.authentication import ANY, Scopes, actor_of
 from apps.web.rest.inputs import read_query
 from apps.web.rest.records import serializer_of
@@ -23,7 +26,7 @@ from apps.web.rest.views import APIView
 
 
 class QualityFilterSerializer(serializers.Serializer[Any]):
-    days = serializers.IntegerField(min_value=1, max_value=366, required=False, default=28)
+    days = serializers.IntegerField(min_value=1, max_value=bounds.QUALITY_DAYS, required=False, default=DEFAULT_DAYS)
 
 
 class QualitySerializer(serializers.Serializer[Any]):
@@ -51,6 +54,10 @@ class QualitySerializer(serializers.Serializer[Any]):
     unclear = serializers.IntegerField(
         help_text="Number of jobs of which lines of the log are missing: a start, an end, or the begin of a part"
     )
+    of_kinds = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Number of jobs by kind of resource that counts by a default weight in a policy",
+    )
     skew_s = serializers.FloatField(allow_null=True, help_text="How far the newest end was ahead of the server's clock")
 
 
@@ -67,7 +74,10 @@ class QualityListView(APIView):
         span = timedelta(days=read_query(QualityFilterSerializer, request)["days"])
         sources = selectors.list_sources(actor=actor)
         zone = ZoneInfo(settings.TIME_ZONE)
-        issues = quality.list_data_issues(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
+        kinds = {kind for names in kinds_by_default_of_policies().values() for kind in names}
+        issues = quality.list_data_issues(
+            sources=sources, span=span, at=clock.now(), zone=zone, actor=actor, kinds=kinds
+        )
         rows = [{"source": source.slug, "skew_s": source.skew_s, **_counts(issues[source.slug])} for source in sources]
         return list_response(QualitySerializer(rows, many=True).data)
 
@@ -84,4 +94,5 @@ def _counts(issues: quality.DataIssues) -> dict[str, Any]:
         "no_processors": issues.n_no_processors,
         "overrun": issues.n_overrun,
         "unclear": issues.n_unclear,
+        "of_kinds": {each.kind: each.n for each in issues.of_kinds},
     }

@@ -16,6 +16,7 @@ from apps.usage.authority import require_create
 from apps.usage.models import Source
 from apps.usage.sources import services as sources
 from apps.usage.timeliness import Timeliness, timeliness
+from apps.web import bounds
 from apps.web.rest.authentication import ANY, USAGE_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField
 from apps.web.rest.if_match import if_match_header, require_if_match
@@ -100,12 +101,12 @@ class SourceSerializer(serializers.Serializer[Any]):
 class ChangedSourceSerializer(serializers.Serializer[Any]):
     """Checks types; `apps.usage` checks the values."""
 
-    name = serializers.CharField(required=False, max_length=128)
-    namespace = serializers.CharField(required=False, max_length=128)
-    site = serializers.CharField(required=False, allow_blank=True, max_length=128)
-    cluster = serializers.CharField(required=False, allow_blank=True, max_length=128)
-    time_zone = serializers.CharField(required=False, allow_blank=True, max_length=64)
-    origin = serializers.CharField(required=False, allow_blank=True, max_length=128)
+    name = serializers.CharField(required=False, max_length=bounds.SOURCE_NAME)
+    namespace = serializers.CharField(required=False, max_length=bounds.NAMESPACE)
+    site = serializers.CharField(required=False, allow_blank=True, max_length=bounds.SITE)
+    cluster = serializers.CharField(required=False, allow_blank=True, max_length=bounds.CLUSTER)
+    time_zone = serializers.CharField(required=False, allow_blank=True, max_length=bounds.TIME_ZONE)
+    origin = serializers.CharField(required=False, allow_blank=True, max_length=bounds.ORIGIN)
     expected_every_s = serializers.IntegerField(required=False, allow_null=True)
     names_people = serializers.BooleanField(required=False)
     kind = serializers.ChoiceField(
@@ -122,7 +123,7 @@ class ChangedSourceSerializer(serializers.Serializer[Any]):
 
 
 class NewSourceSerializer(ChangedSourceSerializer):
-    slug = serializers.SlugField(max_length=64)
+    slug = serializers.SlugField(max_length=bounds.SOURCE_SLUG)
 
 
 class SourceListView(APIView):

@@ -17,6 +17,7 @@ from apps.priorities.selectors import count_unmapped_accounts
 from apps.usage import selectors, services
 from apps.usage.parsers.base import Collector, FieldNote
 from apps.usage.parsers.registry import list_formats
+from apps.web import bounds
 from apps.web.rest.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.errors import Refusal
@@ -57,8 +58,10 @@ _PAGE = 1_000
 
 
 class PushSerializer(serializers.Serializer[Any]):
-    source = serializers.SlugField(max_length=64)  # type: ignore[assignment]
-    atomic = serializers.BooleanField(required=False, default=False)
+    source = serializers.SlugField(max_length=bounds.SOURCE_SLUG)  # type: ignore[assignment]
+    atomic = serializers.BooleanField(
+        required=False, default=False, help_text="1: if a record is rejected, none is stored; else the others are"
+    )
 
 
 class RecordSerializer(serializers.Serializer[Any]):
@@ -88,6 +91,12 @@ class RecordSerializer(serializers.Serializer[Any]):
     qos = serializers.CharField(required=False, allow_null=True)
     requested_s = serializers.FloatField(required=False, allow_null=True)
     billing = serializers.FloatField(required=False, allow_null=True)
+    kinds = serializers.DictField(
+        child=serializers.FloatField(min_value=0),
+        required=False,
+        allow_null=True,
+        help_text="Amounts by kind of resource while it runs, such as gpu:h100: 2; of energy, joules in total",
+    )
 
 
 class RejectedLineSerializer(serializers.Serializer[Any]):
@@ -111,13 +120,13 @@ class PushedSerializer(serializers.Serializer[Any]):
 
 
 class BucketFilterSerializer(serializers.Serializer[Any]):
-    source = serializers.SlugField(max_length=64, required=False)  # type: ignore[assignment]
-    account = serializers.CharField(max_length=256, required=False, help_text="User name")
-    site = serializers.CharField(max_length=128, required=False)
+    source = serializers.SlugField(max_length=bounds.SOURCE_SLUG, required=False)  # type: ignore[assignment]
+    account = serializers.CharField(max_length=bounds.USER, required=False, help_text="User name")
+    site = serializers.CharField(max_length=bounds.SITE, required=False)
     to = InstantField(required=False)
     step = serializers.ChoiceField(["hour", "day"], required=False, default="hour")
     by = serializers.ChoiceField(["account", "site"], required=False, default="account")
-    cursor = serializers.CharField(max_length=2_000, required=False)
+    cursor = serializers.CharField(max_length=bounds.KEYED_CURSOR, required=False)
     format = TableFormatField()
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:

@@ -9,6 +9,7 @@ from django import forms
 from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
 
+from apps.web import bounds
 from apps.web.shell.forms import FILE_CODES, FILE_ERRORS, RefusableForm, TimeZoneField, name_input, text_input
 
 Choices = Sequence[tuple[str, str]]
@@ -19,9 +20,11 @@ class UploadForm(RefusableForm):
     """File of job records and its usage source: `source` is a slug, or NEW_SOURCE with a name in `new_source`."""
 
     field_names = FILE_CODES | dict.fromkeys(("source_exists", "slug", "name"), "new_source")
-    file = forms.FileField(label=_("File"), max_length=255, error_messages=FILE_ERRORS)
+    file = forms.FileField(label=_("File"), max_length=bounds.FILE_NAME, error_messages=FILE_ERRORS)
     source = forms.ChoiceField(label=_("Source"), error_messages={"required": _("Choose a source")})
-    new_source = forms.CharField(label=_("New source"), required=False, max_length=128, widget=text_input())
+    new_source = forms.CharField(
+        label=_("New source"), required=False, max_length=bounds.SOURCE_NAME, widget=text_input()
+    )
     format = forms.ChoiceField(label=_("Format"))
     time_zone = TimeZoneField(
         required=False, help_text=_("Leave empty to use the source’s time zone."), widget=name_input()

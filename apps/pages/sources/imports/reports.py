@@ -11,6 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.core.code_paths import command_name
+from apps.core.sizes import in_shown_unit
+from apps.priorities.sentences import numbers as number_texts
 from apps.runs.models import Run
 from apps.runs.waiting import RunWaiting, waiting_of
 from apps.usage.models import Import
@@ -55,7 +57,10 @@ class Kpi:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """One import as its page shows it. key: of the heading. n_wanted: records that a real import would write."""
+    """One import as its page shows it. key: of the heading. n_wanted: records that a real import would write.
+
+    has_counts: there are some to show; lines that only were read, as of a file of another format, are none.
+    """
 
     is_unfinished: bool
     state: str
@@ -91,7 +96,7 @@ def import_report(usage_import: Import, now: datetime) -> ImportReport:
         text=text,
         advice=advice,
         waiting="" if waiting is None else waiting.sentence,
-        has_counts=run.state == Run.State.SUCCEEDED or any(counts.values()),
+        has_counts=run.state == Run.State.SUCCEEDED or any(n for name, n in counts.items() if name != "lines"),
         kpis=_kpis(counts, is_dry=usage_import.dry_run),
         steps=_steps(usage_import),
         progress=progress,
@@ -115,7 +120,7 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
         return _failure(run.error_code)[1], _("failed"), "bad"
     if run.state == Run.State.CANCELLED:
         return who, _("Stopped"), ""
-    numbers = {"new": presentation.count(counts["new"]), "rejected": presentation.count(counts["rejected"]), "who": who}
+    numbers = {"new": number_texts.count(counts["new"]), "rejected": number_texts.count(counts["rejected"]), "who": who}
     text = _("%(new)s new, %(rejected)s rejected, %(who)s") % numbers
     return text, _("Dry run") if usage_import.dry_run else "", ""
 
@@ -123,7 +128,7 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
 def reasons(by_code: Mapping[str, int]) -> str:
     """Reasons for rejected lines with their counts, such as “24 end before start, 8 too few columns”."""
     most_first = sorted(by_code.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{presentation.count(n)} {reason(code)}" for code, n in most_first)
+    return ", ".join(f"{number_texts.count(n)} {reason(code)}" for code, n in most_first)
 
 
 def reason(code: str) -> str:
@@ -133,11 +138,10 @@ def reason(code: str) -> str:
 
 def size(n_bytes: int) -> str:
     """A size such as 48 MB, with one decimal below ten."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n_bytes >= factor:
-            value = n_bytes / factor
-            return f"{presentation.number(value, 1 if value < 10 else 0)}{presentation.NBSP}{unit}"
-    return ngettext("%(n)s byte", "%(n)s bytes", n_bytes) % {"n": n_bytes}
+    value, unit = in_shown_unit(n_bytes)
+    if unit == "B":
+        return ngettext("%(n)s byte", "%(n)s bytes", n_bytes) % {"n": n_bytes}
+    return f"{number_texts.number(value, 1 if round(value, 1) < 10 else 0)}{number_texts.NBSP}{unit}"
 
 
 def _counts(tally: Mapping[str, int]) -> dict[str, int]:
@@ -166,8 +170,8 @@ def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
         key=key,
         words=words,
         left=left,
-        read=ngettext("%(n)s line", "%(n)s lines", counts["lines"]) % {"n": presentation.count(counts["lines"])},
-        rate=_("%(n)s a second") % {"n": presentation.count(round(per_second))} if per_second >= 1 else "",
+        read=ngettext("%(n)s line", "%(n)s lines", counts["lines"]) % {"n": number_texts.count(counts["lines"])},
+        rate=_("%(n)s a second") % {"n": number_texts.count(round(per_second))} if per_second >= 1 else "",
     )
 
 
@@ -208,18 +212,18 @@ def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
             bad = ngettext(
                 "Nothing added: %(n)s line can’t be read", "Nothing added: %(n)s lines can’t be read", rejected
             )
-            return "nothing_read", bad % {"n": presentation.count(rejected)}
+            return "nothing_read", bad % {"n": number_texts.count(rejected)}
         return "nothing_new", _("Nothing added")
     words = (
         ngettext("%(n)s new record", "%(n)s new records", new)
         if is_dry
         else ngettext("%(n)s record added", "%(n)s records added", new)
     )
-    key, text = "would_add" if is_dry else "added", words % {"n": presentation.count(new)}
+    key, text = "would_add" if is_dry else "added", words % {"n": number_texts.count(new)}
     if not rejected:
         return key, text
     bad = ngettext("%(n)s line can’t be read", "%(n)s lines can’t be read", rejected)
-    return f"{key}_in_part", f"{text}, {bad % {'n': presentation.count(rejected)}}"
+    return f"{key}_in_part", f"{text}, {bad % {'n': number_texts.count(rejected)}}"
 
 
 def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
@@ -235,7 +239,7 @@ def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
         )
     if "n_accounts" in result:
         n = int(result["n_accounts"])
-        facts.append(ngettext("%(n)s account", "%(n)s accounts", n) % {"n": presentation.count(n)})
+        facts.append(ngettext("%(n)s account", "%(n)s accounts", n) % {"n": number_texts.count(n)})
     if "cpu_s" in result:
         facts.append(_("%(n)s core-hours") % {"n": presentation.core_hours(float(result["cpu_s"]))})
     if facts:
@@ -246,27 +250,27 @@ def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
             "%(n)s records are older than the stored ones and change nothing.",
             counts["late"],
         )
-        sentences.append(late % {"n": presentation.count(counts["late"])})
+        sentences.append(late % {"n": number_texts.count(counts["late"])})
     if counts["too_late"]:
         too_late = ngettext(
             "%(n)s record is too late: its hours are closed. It is listed with its amount, but not counted.",
             "%(n)s records are too late: their hours are closed. They are listed with their amounts, but not counted.",
             counts["too_late"],
         )
-        sentences.append(too_late % {"n": presentation.count(counts["too_late"])})
+        sentences.append(too_late % {"n": number_texts.count(counts["too_late"])})
     return " ".join(sentences)
 
 
 def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
     total = sum(counts[name] for name in ("new", "duplicate", "corrected", "late", "too_late", "rejected"))
-    rejected = presentation.percent(counts["rejected"] / total, 2) if counts["rejected"] and total else _("lines")
+    rejected = number_texts.percent(counts["rejected"] / total, 2) if counts["rejected"] and total else _("lines")
     changed = _("would change") if is_dry else _("Changed")
     return [
-        Kpi("new", _("New"), presentation.count(counts["new"]), _("Records")),
-        Kpi("duplicate", _("Duplicates"), presentation.count(counts["duplicate"]), _("ignored")),
-        Kpi("corrected", _("Corrected"), presentation.count(counts["corrected"]), changed),
-        Kpi("late", _("Older or too late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),
-        Kpi("rejected", _("Rejected"), presentation.count(counts["rejected"]), rejected),
+        Kpi("new", _("New"), number_texts.count(counts["new"]), _("Records")),
+        Kpi("duplicate", _("Duplicates"), number_texts.count(counts["duplicate"]), _("ignored")),
+        Kpi("corrected", _("Corrected"), number_texts.count(counts["corrected"]), changed),
+        Kpi("late", _("Older or too late"), number_texts.count(counts["late"] + counts["too_late"]), _("ignored")),
+        Kpi("rejected", _("Rejected"), number_texts.count(counts["rejected"]), rejected),
     ]
 
 

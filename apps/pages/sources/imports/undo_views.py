@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
+from apps.priorities.sentences import numbers
 from apps.runs.models import Run
 from apps.runs.waiting import waiting_of
 from apps.usage.authority import require_create
@@ -24,7 +25,6 @@ from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.undo import undo_conflict, undo_import
 from apps.usage.selectors import get_import
 from apps.usage.sources.merging import merge_sources
-from apps.web.shell import presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of
 
@@ -57,7 +57,7 @@ def undo_report(usage_import: Import) -> UndoReport | None:
         part = min(undoing.progress_done / undoing.progress_total, 1.0) if undoing.progress_total else 0.0
         n_done = undoing.progress_done
         text = ngettext("%(n)s record removed so far.", "%(n)s records removed so far.", n_done)
-        text %= {"n": presentation.count(n_done)}
+        text %= {"n": numbers.count(n_done)}
         if waiting := waiting_of(undoing, at=clock.now()):
             text = waiting.sentence
         return UndoReport("at_work", text, n_records, int(part * 100))
@@ -72,11 +72,11 @@ def undo_report(usage_import: Import) -> UndoReport | None:
 def _done(undoing: Run) -> str:
     removed, back = int(undoing.result.get("removed", 0)), int(undoing.result.get("put_back", 0))
     text = ngettext("%(n)s record was removed", "%(n)s records were removed", removed)
-    text %= {"n": presentation.count(removed)}
+    text %= {"n": numbers.count(removed)}
     if not back:
         return f"{text}."
     more = ngettext("%(n)s earlier version was restored", "%(n)s earlier versions were restored", back)
-    return f"{text}, {more % {'n': presentation.count(back)}}."
+    return f"{text}, {more % {'n': numbers.count(back)}}."
 
 
 @require_POST
@@ -88,7 +88,7 @@ def import_undo(request: HttpRequest, import_id: int) -> HttpResponse:
         undo_import(import_id=import_id, reason=read_action(request).reason, at=clock.now(), actor=actor)
     except Conflict as refusal:
         messages.error(request, refusal.message)
-    return SeeOther(reverse("dashboard:import", kwargs={"import_id": import_id}))
+    return SeeOther(reverse("pages:import", kwargs={"import_id": import_id}))
 
 
 @require_safe
@@ -117,7 +117,7 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
     except (Invalid, Conflict) as refusal:
         return _page(request, refused=typed, why=refusal.message, status=422)
     messages.success(request, _("Saved"))
-    return SeeOther(reverse("dashboard:overlaps"))
+    return SeeOther(reverse("pages:overlaps"))
 
 
 def _page(
@@ -133,7 +133,7 @@ def _page(
         "refused": refused,
         "why": why,
         "crumbs": [
-            {"label": _("Sources and quality"), "url": reverse("dashboard:sources")},
+            {"label": _("Sources and quality"), "url": reverse("pages:sources")},
             {"label": _("Overlapping usage")},
         ],
     }

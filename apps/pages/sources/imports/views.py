@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
@@ -22,13 +23,17 @@ from apps.core import clock
 from apps.core.code_paths import command_name
 from apps.core.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.core.typed_numbers import read_whole
+from apps.engine.decay import bucket_weights
+from apps.engine.decay_functions import BUCKET_S
 from apps.pages.sources.imports.forms import NEW_SOURCE, UploadForm
 from apps.pages.sources.imports.reports import import_report, reason, reasons, size
 from apps.pages.sources.imports.undo_views import undo_report
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities
+from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.selectors.import_effect import ImportEffect, get_import_effect
+from apps.priorities.sentences import numbers
 from apps.runs import services as runs
 from apps.usage import selectors, services
 from apps.usage.import_notes import note_lines
@@ -87,15 +92,15 @@ def import_(request: HttpRequest, import_id: int) -> HttpResponse:
     usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
     context = _import_context(request, usage_import)
     crumbs = [
-        {"label": _("Sources and quality"), "url": reverse("dashboard:sources")},
-        {"label": usage_import.source.name, "url": reverse("dashboard:source", args=[usage_import.source.slug])},
+        {"label": _("Sources and quality"), "url": reverse("pages:sources")},
+        {"label": usage_import.source.name, "url": reverse("pages:source", args=[usage_import.source.slug])},
         {"label": _("Import")},
     ]
     return render(request, "pages/sources/imports/import.html", {**context, "crumbs": crumbs})
 
 
 def _import_url(import_id: int) -> str:
-    return reverse("dashboard:import", kwargs={"import_id": import_id})
+    return reverse("pages:import", kwargs={"import_id": import_id})
 
 
 @fragment(page=_import_url)
@@ -163,7 +168,7 @@ def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -
         "limit": size(limit),
         "formats": FORMATS.values(),
         "crumbs": [
-            {"label": _("Sources and quality"), "url": reverse("dashboard:sources")},
+            {"label": _("Sources and quality"), "url": reverse("pages:sources")},
             {"label": _("Usage upload")},
         ],
     }
@@ -213,9 +218,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "size": size(usage_import.n_bytes),
         "undo": undo_report(usage_import),
         "n_unmapped": None if report.is_unfinished else priorities.count_unmapped_of_import(usage_import),
-        "map_url": ""
-        if policy is None
-        else reverse("dashboard:mappings", kwargs={"policy": policy.slug}) + "#unmapped",
+        "map_url": "" if policy is None else reverse("pages:mappings", kwargs={"policy": policy.slug}) + "#unmapped",
         "effect": _effect(usage_import, actor),
         "window": _missed_window(usage_import, actor, now),
         "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
@@ -233,8 +236,8 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "after_line": after_line,
         "next_after": shown[-1].line if len(rejected_lines) > REJECTED_PER_PAGE else None,
         "reasons": reasons(selectors.count_rejected_lines(import_id=usage_import.pk, actor=actor)),
-        "kept": presentation.count(MOST_REJECTED_KEPT) if report.n_rejected > MOST_REJECTED_KEPT else "",
-        "shown_text": presentation.count(len(shown)),
+        "kept": numbers.count(MOST_REJECTED_KEPT) if report.n_rejected > MOST_REJECTED_KEPT else "",
+        "shown_text": numbers.count(len(shown)),
     }
 
 
@@ -249,14 +252,21 @@ def _effect(usage_import: Import, actor: Actor) -> ImportEffect | None:
 
 
 def _missed_window(usage_import: Import, actor: Actor, now: datetime) -> str:
-    """Length of the longest usage window if all accepted records ended before it, so that they change no priority."""
-    if usage_import.last_end_at is None:
+    """Begin of the earliest usage window if all accepted records ended before it, so that they change no priority."""
+    policies = list_policies(actor=actor)
+    if usage_import.last_end_at is None or not policies:
         return ""
-    windows = [settings_of(policy, policy.head_number).window for policy in list_policies(actor=actor)]
-    lengths = [window["length_s"] for window in windows if window["length_s"] is not None]
-    if len(lengths) < len(windows) or not lengths or usage_import.last_end_at >= now - timedelta(seconds=max(lengths)):
+    settings_of_windows = [settings_of(policy, policy.head_number).window for policy in policies]
+    if not all(map(has_known_decay, settings_of_windows)):
         return ""
-    return presentation.duration(max(lengths))
+    as_of_s = now.timestamp()
+    end_s = min(usage_import.last_end_at.timestamp(), as_of_s)
+    hour_s = (math.ceil(end_s / BUCKET_S) - 1) * BUCKET_S
+    windows = [window_of(each) for each in settings_of_windows]
+    if any(bucket_weights(hour_s, as_of_s, window) for window in windows):
+        return ""
+    begins = [begins_s for window in windows if (begins_s := window.begins_s(as_of_s)) is not None]
+    return presentation.clock_time(datetime.fromtimestamp(min(begins), UTC), now) if begins else ""
 
 
 def _rejected_rows(import_id: int, actor: Actor) -> Iterator[tuple[int, str, str, str]]:

@@ -10,11 +10,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.core import clock
+from apps.priorities.sentences import numbers
 from apps.usage.quality.coverage import Coverage
 from apps.usage.quality.findings import DataIssues
 from apps.usage.timeliness import Timeliness, interval_s, is_long_late
 from apps.web.shell import presentation
-from apps.web.source_lines import SourceLine
+from apps.web.texts.source_lines import SourceLine
 
 _BAD, _WARN, _INFO = "bad", "warn", "info"
 _ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}
@@ -49,7 +50,7 @@ def verdict(findings: Sequence[Finding], n_sources: int) -> str:
         return _("No usage sources yet")
     if not n:
         return _("No data issues")
-    return ngettext("%(n)s data issue", "%(n)s data issues", n) % {"n": presentation.count(n)}
+    return ngettext("%(n)s data issue", "%(n)s data issues", n) % {"n": numbers.count(n)}
 
 
 def n_worth(findings: Sequence[Finding]) -> int:
@@ -74,6 +75,7 @@ def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
         "no_processors": _no_processors,
         "overrun": _overrun,
         "unclear": _unclear,
+        "kinds": _kinds,
     }
     return [replace(finding, key=key) for key, rule in rules.items() if (finding := rule(line, issues)) is not None]
 
@@ -104,7 +106,7 @@ def _unreported(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s job left the queue, and no record of its end has come; the newest record: %(newest)s.",
         "%(n)s jobs left the queue, and no records of their ends have come; the newest record: %(newest)s.",
         issues.n_unreported,
-    ) % {"n": presentation.count(issues.n_unreported), "newest": line.newest}
+    ) % {"n": numbers.count(issues.n_unreported), "newest": line.newest}
     return _finding(_WARN, line, text, _("Check whether its collector runs and its token is valid."))
 
 
@@ -117,7 +119,7 @@ def _holes(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s hour without expected usage, on %(days)s of the days shown.",
         "%(n)s hours without expected usage, on %(days)s of the days shown.",
         hours,
-    ) % {"n": presentation.count(hours), "days": days}
+    ) % {"n": numbers.count(hours), "days": days}
     # If a collector has read everything since, no jobs ran in these hours: the system was idle.
     is_read = line.source.is_collected and line.state is Timeliness.ON_TIME and not line.source.collect_error
     level = _INFO if is_read and not issues.n_unreported else _WARN
@@ -131,9 +133,9 @@ def _held(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s stretch of hours also came from another source; it doesn’t count before a decision.",
         "%(n)s stretches of hours also came from another source; they don’t count before a decision.",
         issues.n_held,
-    ) % {"n": presentation.count(issues.n_held)}
+    ) % {"n": numbers.count(issues.n_held)}
     finding = _finding(_BAD, line, text, _("Decide whether these are the same jobs."))
-    return replace(finding, url=reverse("dashboard:overlaps"))
+    return replace(finding, url=reverse("pages:overlaps"))
 
 
 def _ahead(line: SourceLine, issues: DataIssues) -> Finding | None:
@@ -143,7 +145,7 @@ def _ahead(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s record ended in the future by our clock and was rejected.",
         "%(n)s records ended in the future by our clock and were rejected.",
         issues.received.ahead,
-    ) % {"n": presentation.count(issues.received.ahead)}
+    ) % {"n": numbers.count(issues.received.ahead)}
     return _finding(_BAD, line, text, _("Set the clocks of both machines, or the source's time zone."))
 
 
@@ -153,7 +155,7 @@ def _rejected(line: SourceLine, issues: DataIssues) -> Finding | None:
         return None
     total = issues.received.new + issues.received.duplicate + issues.received.corrected + issues.received.rejected
     level = _BAD if n > total * 0.05 else _WARN
-    text = ngettext("%(n)s line was rejected.", "%(n)s lines were rejected.", n) % {"n": presentation.count(n)}
+    text = ngettext("%(n)s line was rejected.", "%(n)s lines were rejected.", n) % {"n": numbers.count(n)}
     return _finding(level, line, text, _("Correct and send them again."))
 
 
@@ -161,7 +163,7 @@ def _unmapped(line: SourceLine, issues: DataIssues) -> Finding | None:
     if line.unmapped is None or not line.unmapped.n_accounts:
         return None
     n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
-    text = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
+    text = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": numbers.count(n)}
     if core_s is not None:
         text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.core_hours(core_s)}
     return _finding(
@@ -177,7 +179,7 @@ def _too_late(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s record ended before the retention period, and doesn’t count",
         "%(n)s records ended before the retention period, and don’t count",
         n,
-    ) % {"n": presentation.count(n)}
+    ) % {"n": numbers.count(n)}
     if core_s is not None:
         text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.core_hours(core_s)}
     return _finding(_WARN, line, text, _("If it matters, add a usage adjustment."))
@@ -188,7 +190,7 @@ def _changed(line: SourceLine, issues: DataIssues) -> Finding | None:
     if not n:
         return None
     text = ngettext("%(n)s job changed after it had ended", "%(n)s jobs changed after they had ended", n)
-    text = text % {"n": presentation.count(n)}
+    text = text % {"n": numbers.count(n)}
     if core_s is not None:
         text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.signed_hours(core_s)}
     return _finding(_INFO, line, text, _("The newest version counts."))
@@ -201,7 +203,7 @@ def _vanished(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s running job vanished from the listing and was closed at its last report.",
         "%(n)s running jobs vanished from the listing and were closed at their last report.",
         issues.n_vanished,
-    ) % {"n": presentation.count(issues.n_vanished)}
+    ) % {"n": numbers.count(issues.n_vanished)}
     return _finding(_INFO, line, text, _("Their accounting records will replace this."))
 
 
@@ -212,7 +214,7 @@ def _no_processors(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s job ran with 0 processors: no usage counts.",
         "%(n)s jobs ran with 0 processors: no usage counts.",
         issues.n_no_processors,
-    ) % {"n": presentation.count(issues.n_no_processors)}
+    ) % {"n": numbers.count(issues.n_no_processors)}
     return _finding(_WARN, line, text, _("Correct and send them again."))
 
 
@@ -223,7 +225,7 @@ def _overrun(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s job is recorded as running for longer than it may: no more of it counts.",
         "%(n)s jobs are recorded as running for longer than they may: no more of them counts.",
         issues.n_overrun,
-    ) % {"n": presentation.count(issues.n_overrun)}
+    ) % {"n": numbers.count(issues.n_overrun)}
     advice = _(
         "Import the log with the end, or withdraw the job. A listing of the queue closes such jobs automatically."
     )
@@ -237,11 +239,29 @@ def _unclear(line: SourceLine, issues: DataIssues) -> Finding | None:
         "Lines of the log are missing for %(n)s job: a start, an end, or when it was suspended or changed.",
         "Lines of the log are missing for %(n)s jobs: a start, an end, or when they were suspended or changed.",
         issues.n_unclear,
-    ) % {"n": presentation.count(issues.n_unclear)}
+    ) % {"n": numbers.count(issues.n_unclear)}
     advice = _("Import the files of the missing days, in any order: the jobs are then counted again.")
     return _finding(_WARN, line, text, advice)
 
 
+def _kinds(line: SourceLine, issues: DataIssues) -> Finding | None:
+    """Kinds of GPUs that no weight was given to, where other kinds have one: new machines, mostly."""
+    if not issues.of_kinds:
+        return None
+    named = [
+        _("%(kind)s (%(jobs)s, such as %(job)s)") % {"kind": each.kind, "jobs": _jobs(each.n), "job": each.job}
+        if each.job
+        else _("%(kind)s (%(jobs)s)") % {"kind": each.kind, "jobs": _jobs(each.n)}
+        for each in issues.of_kinds
+    ]
+    text = _("Kinds without a weight of their own count by the default: %(kinds)s.") % {"kinds": ", ".join(named)}
+    return _finding(_WARN, line, text, _("Give them a weight in the settings of each policy that weights kinds."))
+
+
+def _jobs(n: int) -> str:
+    return ngettext("%(n)s job", "%(n)s jobs", n) % {"n": numbers.count(n)}
+
+
 def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
-    url = reverse("dashboard:source", kwargs={"slug": line.source.slug})
+    url = reverse("pages:source", kwargs={"slug": line.source.slug})
     return Finding(level, line.source.name, text, advice, url)

@@ -14,13 +14,15 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
 from apps.core import clock
+from apps.core.periods import DEFAULT_DAYS, PERIODS_DAYS
 from apps.pages.sources.imports.reports import reason
 from apps.pages.sources.quality.presenters import findings_of, n_worth, verdict
+from apps.priorities.selectors.kinds_in_use import kinds_by_default_of_policies
 from apps.usage.quality import findings as quality
+from apps.web.figures.figure import period_label
 from apps.web.shell.requests import actor_of, csv_response
-from apps.web.source_lines import SourceLine
+from apps.web.texts.source_lines import SourceLine
 
-PERIODS_DAYS = (7, 28, 90)
 _LISTED = 50
 
 
@@ -28,8 +30,14 @@ def quality_context(request: HttpRequest, lines: Sequence[SourceLine]) -> dict[s
     """Data issues of the sources of these lines in `?days=`, and the counts they rest on."""
     actor, now, span = actor_of(request), clock.now(), _span(request)
     since_at = now - span
+    by_default = kinds_by_default_of_policies()
     issues = quality.list_data_issues(
-        sources=[line.source for line in lines], span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor
+        sources=[line.source for line in lines],
+        span=span,
+        at=now,
+        zone=ZoneInfo(settings.TIME_ZONE),
+        actor=actor,
+        kinds={kind for kinds in by_default.values() for kind in kinds},
     )
     findings = findings_of(lines, issues)
     return {
@@ -38,7 +46,7 @@ def quality_context(request: HttpRequest, lines: Sequence[SourceLine]) -> dict[s
         "n_worth": n_worth(findings),
         "received": [(line, issues[line.source.slug]) for line in lines],
         "days": span.days,
-        "periods": PERIODS_DAYS,
+        "periods": [(days, period_label(days)) for days in PERIODS_DAYS],
         "reasons": [(row, reason(row.code)) for row in quality.list_reasons(since_at=since_at, actor=actor)],
         "changed": quality.list_changed(since_at=since_at, limit=_LISTED, actor=actor),
         "n_changed": sum(source_issues.changed[0] for source_issues in issues.values()),
@@ -58,12 +66,14 @@ def changed_csv(request: HttpRequest) -> HttpResponseBase:
 
 def _span(request: HttpRequest) -> timedelta:
     asked = request.GET.get("days", "")
-    return timedelta(days=int(asked) if asked in {str(days) for days in PERIODS_DAYS} else 28)
+    return timedelta(days=int(asked) if asked in {str(days) for days in PERIODS_DAYS} else DEFAULT_DAYS)
 
 
 def _changed_rows(since_at: datetime, actor: Actor) -> Iterator[tuple[Any, ...]]:
     after = 0
-    while findings := quality.list_changed(since_at=since_at, after=after, limit=quality.MOST_LISTED, actor=actor):
+    while findings := quality.list_changed(
+        since_at=since_at, after=after, limit=quality.MOST_LISTED_FINDINGS, actor=actor
+    ):
         for finding in findings:
             ended, changed = finding.end_at.isoformat(), finding.changed_at.isoformat()
             yield (

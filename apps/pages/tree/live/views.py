@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -23,10 +23,15 @@ from apps.core.errors import DomainError
 from apps.core.postgresql import fetch_prepared
 from apps.policies.selectors import get_policy, get_revision
 from apps.priorities.serving import store
+from apps.web.middleware.early_answers import EarlyAnswer
 from apps.web.shell import presentation
 from apps.web.shell.live_state import SERIES, PageState, age_of, get_page_state, marks_sql
 from apps.web.shell.navigation import Shell
 from apps.web.shell.requests import actor_of
+
+_ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")
+_MOST_KNOWN_SESSIONS = 1024  # sessions
+_USER = [field.attname for field in User._meta.concrete_fields]
 
 
 def unchanged(request: HttpRequest, state: PageState) -> HttpResponse | None:
@@ -38,11 +43,6 @@ def unchanged(request: HttpRequest, state: PageState) -> HttpResponse | None:
     del response["Content-Type"]
     response["ETag"] = tag
     return response
-
-
-_ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")
-_MOST_KNOWN = 1024  # sessions
-_USER = [field.attname for field in User._meta.concrete_fields]
 
 
 @cache
@@ -64,28 +64,29 @@ class _LiveRow(NamedTuple):
     user: User
 
 
-class LiveMiddleware:
+def early_answer() -> EarlyAnswer:
+    """Polls of open pages."""
+    polls = Polls()
+    return EarlyAnswer(_ROUTE, polls.answer, passed_on=polls.remember)
+
+
+class Polls:
     """Responds with 304 if nothing changed since the page's state; other requests go to sessions and views.
 
     Session, user and permissions are read on every request. Only the user id of a session is cached, so that all three
     are one query; if the session then names another user, the view handles the request.
     """
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-        self._known: FIFOCache[str, int] = FIFOCache(_MOST_KNOWN)  # user id by session key; reading needs no lock
+    def __init__(self) -> None:
+        self._known: FIFOCache[str, int] = FIFOCache(
+            _MOST_KNOWN_SESSIONS
+        )  # user id by session key; reading needs no lock
         self._lock = Lock()
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        match = _ROUTE.fullmatch(request.path_info) if request.method in ("GET", "HEAD") else None
-        request.served_at_start = store.cached_state()  # type: ignore[attr-defined]
-        if match is None or settings.FAIRSHARE_TRUSTED_HEADER:  # each request names its user in a header
-            return self.get_response(request)
-        answer = self._unchanged(request, match[1])
-        if answer is None:
-            answer = self.get_response(request)
-            self._remember(request)
-        return answer
+    def answer(self, request: HttpRequest, match: re.Match[str]) -> HttpResponse | None:
+        if request.method not in ("GET", "HEAD") or settings.FAIRSHARE_TRUSTED_HEADER:  # that names a user each time
+            return None
+        return self._unchanged(request, match[1])
 
     def _unchanged(self, request: HttpRequest, policy_slug: str) -> HttpResponse | None:
         key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
@@ -107,7 +108,7 @@ class LiveMiddleware:
             return None
         return unchanged(request, state)
 
-    def _remember(self, request: HttpRequest) -> None:
+    def remember(self, request: HttpRequest) -> None:
         """Cache the user id of the session after the view's response."""
         user, session = getattr(request, "user", None), getattr(request, "session", None)
         if user is None or session is None or not user.is_authenticated or not session.session_key:
@@ -126,7 +127,7 @@ def _read_live_row(key: str, user_id: int, policy_id: int) -> _LiveRow | None:
     return _LiveRow(row[0], row[1:n], row[n:m], User.from_db(connection.alias, _USER, row[m:]))
 
 
-@lru_cache(_MOST_KNOWN)
+@lru_cache(_MOST_KNOWN_SESSIONS)
 def _decoded(session_data: str) -> Mapping[str, Any]:
     """Decoded session data, cached by its text, which is read on every request."""
     data: dict[str, Any] = SessionStore().decode(session_data)

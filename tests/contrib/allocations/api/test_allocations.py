@@ -13,7 +13,7 @@ from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 YEAR = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
-PHYSICS = {**YEAR, "entry": "/physics", "core_h": 5256, "reason": "The committee."}
+PHYSICS = {**YEAR, "entry": "/physics", "amount": 5256, "reason": "The committee."}
 
 
 def delete(caller: Caller, path: str, **headers: str) -> Any:
@@ -30,14 +30,14 @@ def test_an_allocation_is_created_read_changed_and_withdrawn(site: Site, admin: 
     made = admin.post("policies/grid/allocations", PHYSICS)
     assert made.status_code == 201, made.content
     body = made.json()
-    assert (body["path"], body["core_h"], body["author"]) == ("/physics", 5256, "admin")
+    assert (body["path"], body["amount"], body["author"]) == ("/physics", 5256, "admin")
     where = f"policies/grid/allocations/{body['uid']}"
     assert made["ETag"] == body["etag"] == admin.get(where)["ETag"]
-    changed = admin.patch(where, {"core_h": 4000, "reason": "Cut."}, If_Match=body["etag"])
-    assert (changed.status_code, changed.json()["core_h"]) == (200, 4000)
-    assert admin.patch(where, {"core_h": 1, "reason": "x"}).status_code == 428
-    assert admin.patch(where, {"core_h": 1, "reason": "x"}, If_Match=body["etag"]).status_code == 412
-    unexplained = admin.patch(where, {"core_h": 1, "reason": ""}, If_Match=changed["ETag"])
+    changed = admin.patch(where, {"amount": 4000, "reason": "Cut."}, If_Match=body["etag"])
+    assert (changed.status_code, changed.json()["amount"]) == (200, 4000)
+    assert admin.patch(where, {"amount": 1, "reason": "x"}).status_code == 428
+    assert admin.patch(where, {"amount": 1, "reason": "x"}, If_Match=body["etag"]).status_code == 412
+    unexplained = admin.patch(where, {"amount": 1, "reason": ""}, If_Match=changed["ETag"])
     assert refused(unexplained) == (400, "invalid", ["reason"])
     assert admin.get(where).json() == changed.json()
     assert delete(admin, f"{where}?reason=Over").status_code == 428
@@ -52,8 +52,8 @@ def test_an_allocation_is_created_read_changed_and_withdrawn(site: Site, admin: 
     [
         ({"entry": "/nowhere"}, 404),
         ({"entry": "/"}, 422),
-        ({"core_h": -1}, 400),
-        ({"core_h": "many"}, 400),
+        ({"amount": -1}, 400),
+        ({"amount": "many"}, 400),
         ({"ends_on": "2025-01-01"}, 422),
         ({"ends_on": "soon"}, 400),
         ({"starts_on": "0001-01-01"}, 422),
@@ -86,27 +86,27 @@ def test_allocations_are_filtered_by_entry_and_days(admin: Caller, pia: Caller) 
 
 
 def test_table_and_page_agree(computed: Site, admin: Caller, pia: Caller) -> None:
-    stated = admin.post("policies/grid/capacities", {"starts_on": "2026-01-01", "cores": 1, "reason": "One box."})
+    stated = admin.post("policies/grid/capacities", {"starts_on": "2026-01-01", "per_hour": 1, "reason": "One box."})
     assert stated.status_code == 201, stated.content
     admin.post("policies/grid/allocations", PHYSICS)
-    pia.post("policies/grid/allocations", {**PHYSICS, "entry": "/physics/bob", "core_h": 6000})
+    pia.post("policies/grid/allocations", {**PHYSICS, "entry": "/physics/bob", "amount": 6000})
     asked = {"from": "2026-01-01", "to": "2026-12-31"}
     table = admin.get("policies/grid/allocations/table", asked).json()
-    assert table["capacity_core_h"] == 8760
-    assert (table["group"]["sub_allocated_core_h"], table["group"]["kept_core_h"]) == (5256, 3504)
+    assert table["capacity"] == 8760
+    assert (table["group"]["sub_allocated"], table["group"]["unallocated"]) == (5256, 3504)
     by_path = {row["path"]: row for row in table["results"]}
     physics = by_path["/physics"]
-    assert (physics["share_of_parent"], physics["over_committed_core_h"], physics["kept_core_h"]) == (0.6, 744, 0)
-    assert physics["delivered_core_h"] == pytest.approx(7)  # alice 6 hours, bob 1
-    assert by_path["/biology"]["delivered_core_h"] == pytest.approx(3)
-    assert (by_path["/biology"]["allocated_core_h"], by_path["/biology"]["starts_on"]) == (None, None)
+    assert (physics["share_of_parent"], physics["over_committed"], physics["unallocated"]) == (0.6, 744, 0)
+    assert physics["delivered"] == pytest.approx(7)  # alice 6 hours, bob 1
+    assert by_path["/biology"]["delivered"] == pytest.approx(3)
+    assert (by_path["/biology"]["allocated"], by_path["/biology"]["starts_on"]) == (None, None)
     narrow = pia.get("policies/grid/allocations/table", {**asked, "of": "/physics"}).json()
     assert [row["path"] for row in narrow["results"]] == ["/physics/alice", "/physics/bob"]
 
 
 def test_allocations_become_a_draft_after_a_preview(site: Site, admin: Caller) -> None:
-    admin.post("policies/grid/capacities", {"starts_on": "2026-01-01", "cores": 1, "reason": "One box."})
-    admin.post("policies/grid/allocations", {**PHYSICS, "core_h": 2190})
+    admin.post("policies/grid/capacities", {"starts_on": "2026-01-01", "per_hour": 1, "reason": "One box."})
+    admin.post("policies/grid/allocations", {**PHYSICS, "amount": 2190})
     asked = {"from": "2026-01-01", "to": "2026-12-31", "rest": "spread"}
     shown = admin.get("policies/grid/allocations/shares", asked).json()
     assert [(line["name"], line["basis"], line["shares_after"]) for line in shown["lines"]] == [
@@ -121,15 +121,15 @@ def test_allocations_become_a_draft_after_a_preview(site: Site, admin: Caller) -
 
 
 def test_capacities_are_recorded_changed_and_removed(site: Site, admin: Caller, pia: Caller) -> None:
-    new = {"site": "s1", "starts_on": "2026-01-01", "cores": 64, "reason": "New."}
+    new = {"site": "s1", "starts_on": "2026-01-01", "per_hour": 64, "reason": "New."}
     assert pia.post("policies/grid/capacities", new).status_code == 403
     made = admin.post("policies/grid/capacities", new)
     where = f"policies/grid/capacities/{made.json()['id']}"
     assert admin.post("policies/grid/capacities", new).status_code == 409
-    assert admin.patch(where, {"cores": 32, "reason": "Less."}).status_code == 428
+    assert admin.patch(where, {"per_hour": 32, "reason": "Less."}).status_code == 428
     changed = admin.patch(where, {"ends_on": "2026-06-30", "reason": "Off."}, If_Match=made["ETag"])
-    assert (changed.json()["ends_on"], changed.json()["cores"]) == ("2026-06-30", 64)
-    assert pia.get(where).json()["cores"] == 64
+    assert (changed.json()["ends_on"], changed.json()["per_hour"]) == ("2026-06-30", 64)
+    assert pia.get(where).json()["per_hour"] == 64
     assert delete(admin, f"{where}?reason=no", **{"If-Match": made["ETag"]}).status_code == 412
     assert delete(admin, f"{where}?reason=no", **{"If-Match": changed["ETag"]}).status_code == 204
     assert admin.get("policies/grid/capacities").json()["results"] == []

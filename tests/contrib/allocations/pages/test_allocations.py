@@ -31,6 +31,7 @@ from tests.pages.page import Page, read, text_of
 from tests.sign_in import sign_in
 
 PAGE = f"/policy/{SLUG}/allocations/"
+PERIODS = f"{PAGE}periods/"
 YEAR = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
 HTMX = {"HX-Request": "true"}
 
@@ -49,12 +50,12 @@ def signed_in(user: User) -> Client:
     return sign_in(Client(), user)
 
 
-def allocate(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:
+def allocate(grid: Grid, path: str, amount: float, **days: date) -> Allocation:
     whole: dict[str, Any] = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31), **days}
     return create_allocation(
         policy_slug=SLUG,
         entry_uid=grid.uid(path),
-        terms=AllocationTerms(core_h=core_h, reason="Round 7.", **whole),
+        terms=AllocationTerms(amount=amount, reason="Round 7.", **whole),
         at=AT,
         actor=Actor(user=grid.admin, via="page"),
     )
@@ -63,7 +64,7 @@ def allocate(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:
 def cores(grid: Grid, n: float) -> Capacity:
     actor = Actor(user=grid.admin, via="page")
     return add_capacity(
-        policy_slug=SLUG, terms=CapacityTerms(starts_on=date(2026, 1, 1), cores=n, reason="x"), at=AT, actor=actor
+        policy_slug=SLUG, terms=CapacityTerms(starts_on=date(2026, 1, 1), per_hour=n, reason="x"), at=AT, actor=actor
     )
 
 
@@ -98,15 +99,17 @@ def test_without_capacity_and_allocations_the_page_offers_the_next_step(db: None
     assert verdict(page) == "none"
     assert page.has(f'[data-testid="no-capacity"] a[href="{PAGE}capacity/"]')
     assert page.has('[data-testid="no-usage"] a')
-    assert page.one("#soon [aria-current]").attributes["id"] == "soon-30"
-    assert page.has('[data-testid="nothing-ends-soon"]')
+    assert page.has('[data-testid="no-allocations"]')
+    calendar = read(signed_in(grid.admin).get(f"{PAGE}calendar/"))
+    assert calendar.one("#soon [aria-current]").attributes["id"] == "soon-30"
+    assert calendar.has('[data-testid="nothing-ends-soon"]')
 
 
 def test_the_table_lists_allocated_suballocated_unallocated_and_delivered(grid: Grid, admin: Client) -> None:
     cores(grid, 1000)  # 8,760,000 core-hours in the year
     allocate(grid, "/atlas", 4_000_000)
     allocate(grid, "/atlas/alice", 3_000_000)
-    page = read(admin.get(PAGE))
+    page = read(admin.get(PERIODS))
     assert verdict(page) == "fits"
     for number in ("4,000,000", "8,760,000", "4,760,000"):  # sub-allocated, of, reserved
         assert number in text_of(page.item("verdict-text")), number
@@ -122,7 +125,7 @@ def test_an_overallocation_is_the_headline_of_the_page(grid: Grid, admin: Client
     allocate(grid, "/atlas", 1000)
     allocate(grid, "/atlas/alice", 700)
     allocate(grid, "/atlas/bob", 500)
-    page = read(admin.get(PAGE))
+    page = read(admin.get(PERIODS))
     assert verdict(page) == "over"
     assert "atlas" in page.text("#verdict")
     for number in ("1,200", "200"):
@@ -132,17 +135,17 @@ def test_an_overallocation_is_the_headline_of_the_page(grid: Grid, admin: Client
 
 
 def test_core_hours_are_allocated_by_path_and_invalid_input_is_kept(grid: Grid, admin: Client) -> None:
-    form = {"entry": "/biomed", "core_h": "4,200,000", "reason": "Round 7.", **YEAR}
+    form = {"entry": "/biomed", "amount": "4,200,000", "reason": "Round 7.", **YEAR}
     done = admin.post(PAGE, form, follow=True)
     notice = read(done).text("#problem .note.success")
     for part in ("4,200,000", "/biomed"):
         assert part in notice
-    assert Allocation.objects.get().core_h == 4_200_000
+    assert Allocation.objects.get().amount == 4_200_000
     again = admin.post(PAGE, form)
     assert (again.status_code, refused(again)) == (422, {"__all__": ["allocation_exists"]})
     for field, wrong, code in (
-        ("core_h", "many", "number"),
-        ("core_h", "-5", "number"),
+        ("amount", "many", "number"),
+        ("amount", "-5", "number"),
         ("entry", "/nowhere", "invalid"),
         ("ends_on", "2025-01-01", "invalid"),
         ("reason", "", "required"),
@@ -156,6 +159,25 @@ def test_core_hours_are_allocated_by_path_and_invalid_input_is_kept(grid: Grid, 
     assert Allocation.objects.count() == 1
 
 
+def test_the_form_of_the_board_warns_of_what_the_form_of_an_entry_does(grid: Grid, admin: Client) -> None:
+    """An allocation above that ends first, one that is about to end, and more than there is; nothing for no entry."""
+    allocate(grid, "/atlas", 100, ends_on=AT.date())
+    typed = {"amount": "500", "unit": "core-h", "starts_on": "2026-01-01", "ends_on": "2026-12-31"}
+    for path in ("/atlas", grid.tree.path(grid.tree.children(grid.tree.index_of_path("/atlas") or 0)[0])):
+        by_path = admin.get(f"{PAGE}_warnings", {**typed, "entry": path}, headers=HTMX)
+        by_entry = admin.get(f"/policy/{SLUG}/n/{grid.uid(path)}/_warnings", typed, headers=HTMX)
+        assert warned(by_path) == warned(by_entry) != []
+    assert warned(admin.get(f"{PAGE}_warnings", {**typed, "entry": "/nowhere"}, headers=HTMX)) == []
+    assert warned(admin.get(f"{PAGE}_warnings", headers=HTMX)) == []
+    refused = admin.post(PAGE, {**typed, "entry": "/atlas", "reason": ""})
+    assert refused.status_code == 422
+    assert warned(refused) == warned(admin.get(f"{PAGE}_warnings", {**typed, "entry": "/atlas"}, headers=HTMX))
+
+
+def warned(answer: Any) -> list[str]:
+    return [text_of(each) for each in read(answer, answer.status_code).all("[data-testid=form-warning]")]
+
+
 @given(value=st.floats(0, 1e15) | st.integers(0, 10**9).map(lambda n: n / 1000))
 def test_initial_amounts_of_forms_parse_to_the_same_amount(value: float) -> None:
     assert read_amount(typed_amount(value)) == value
@@ -166,10 +188,10 @@ def test_an_allocation_is_changed_and_withdrawn_in_its_latest_version(grid: Grid
     url = f"{PAGE}{made.uid}/"
     tag = re.search(r'name="tag" value="([^"]+)"', admin.get(url).content.decode())
     assert tag
-    form = {"tag": tag[1], "step": "change", "core_h": "900", "reason": "Cut.", **YEAR}
+    form = {"tag": tag[1], "step": "change", "amount": "900", "reason": "Cut.", **YEAR}
     assert admin.post(url, form).status_code == 303
-    assert Allocation.objects.get().core_h == 900
-    stale = admin.post(url, {**form, "core_h": "800"})
+    assert Allocation.objects.get().amount == 900
+    stale = admin.post(url, {**form, "amount": "800"})
     assert (stale.status_code, refused(stale)) == (412, {"__all__": ["stale"]})
     fresh = re.search(r'name="tag" value="([^"]+)"', admin.get(url).content.decode())
     assert fresh
@@ -180,16 +202,18 @@ def test_an_allocation_is_changed_and_withdrawn_in_its_latest_version(grid: Grid
 
 def test_capacity_is_recorded_changed_and_removed(grid: Grid, admin: Client) -> None:
     url = f"{PAGE}capacity/"
-    wrong = admin.post(url, {"cores": "-1", "starts_on": "2026-01-01", "reason": "x"})
+    wrong = admin.post(url, {"per_hour": "-1", "starts_on": "2026-01-01", "reason": "x"})
     assert wrong.status_code == 422
-    done = admin.post(url, {"cores": "1,000", "site": "hpc", "starts_on": "2026-01-01", "reason": "New."}, follow=True)
+    done = admin.post(
+        url, {"per_hour": "1,000", "site": "hpc", "starts_on": "2026-01-01", "reason": "New."}, follow=True
+    )
     for part in ("8,760,000", "2026"):
         assert part in read(done).text("h1")
     made = Capacity.objects.get()
     one = f"{url}{made.pk}/"
     tag = re.search(r'name="tag" value="([^"]+)"', admin.get(one).content.decode())
     assert tag
-    changed = {"tag": tag[1], "step": "change", "cores": "500", "starts_on": "2026-01-01", "reason": "Half."}
+    changed = {"tag": tag[1], "step": "change", "per_hour": "500", "starts_on": "2026-01-01", "reason": "Half."}
     assert admin.post(one, changed).status_code == 303
     assert admin.post(one, changed).status_code == 412
     fresh = re.search(r'name="tag" value="([^"]+)"', admin.get(one).content.decode())
@@ -213,7 +237,7 @@ def test_the_csv_of_allocations_contains_no_formulas(grid: Grid, admin: Client) 
     rows = list(csv.DictReader(answer.getvalue().decode().splitlines()))
     found = {row["path"]: row for row in rows}
     assert found["/=1+1"]["kind"] == "'@x"
-    assert found["/=1+1"]["allocated_core_h"] == "50.0"
+    assert found["/=1+1"]["allocated"] == "50.0"
     assert all(not cell.startswith(("=", "+", "@")) for row in rows for cell in row.values())
 
 
@@ -274,7 +298,7 @@ def test_an_allocation_ending_soon_can_be_renewed_for_the_same_length(grid: Grid
     link = str(far.one('[data-path="/atlas"] a.btn').attributes["href"])
     assert link.endswith("#allocate")
     form = read(admin.get(link.removesuffix("#allocate")))
-    for name, value in (("starts_on", "2027-01-01"), ("ends_on", "2027-12-31"), ("core_h", "4200000.1250")):
+    for name, value in (("starts_on", "2027-01-01"), ("ends_on", "2027-12-31"), ("amount", "4200000.1250")):
         assert form.one(f"#allocate [name={name}]").attributes["value"] == value
 
 
@@ -290,18 +314,6 @@ def test_allocations_are_converted_to_shares_and_become_a_draft(grid: Grid, admi
     assert {operation["op"] for operation in draft.operations} == {"set_shares", "set_dates", "add"}
     assert admin.post(f"{PAGE}shares/", {"reason": ""}).status_code == 422
     assert read(admin.get(f"{PAGE}shares/?from=2020-01-01&to=2020-12-31")).error_codes() == ["no_allocation"]
-
-
-def test_an_amount_is_previewed_without_saving(grid: Grid, admin: Client) -> None:
-    cores(grid, 100)
-    tried = admin.get(f"{PAGE}_trial?core_h=219,000", headers=HTMX)
-    part, shares, runs = read(tried).texts("#trial dd")
-    assert part == "25.0 %"
-    assert ("33.3333" in shares, "100" in shares, "25" in runs) == (True, True, True)
-    assert (tried.context["trial"].cores, tried.context["trial"].sum_of_shares) == (25, 100)
-    wrong = admin.get(f"{PAGE}_trial?core_h=lots", headers=HTMX)
-    assert read(wrong, 422).error_codes() == ["number"]
-    assert not Allocation.objects.exists()
 
 
 def test_an_entry_shows_its_shares_as_core_hours(grid: Grid, admin: Client) -> None:
@@ -323,10 +335,10 @@ def test_names_with_markup_stay_names(grid: Grid, admin: Client) -> None:
 
 @pytest.mark.parametrize("query", first(2, ["from=never", "to=x", "from=2027-01-01&to=2026-01-01", "from=0001-01-01"]))
 def test_an_invalid_period_is_reported_and_this_year_is_shown(grid: Grid, admin: Client, query: str) -> None:
-    page = read(admin.get(f"{PAGE}?{query}"))
+    page = read(admin.get(f"{PERIODS}?{query}"))
     assert text_of(page.item("period-problem"))
     assert [page.one(f"#id_{name}").attributes["value"] for name in ("from", "to")] == ["2026-01-01", "2026-12-31"]
-    assert not read(admin.get(PAGE)).has('[data-testid="period-problem"]')
+    assert not read(admin.get(PERIODS)).has('[data-testid="period-problem"]')
 
 
 @pytest.mark.parametrize("query", ["of=nothing", f"of={UUID(int=5)}"])
@@ -343,7 +355,7 @@ def test_a_reader_without_rights_sees_no_forms(grid: Grid) -> None:
     page = read(alice.get(PAGE))
     assert "atlas" in page.text(f"#row-{grid.uid('/atlas')} th")
     assert not page.has('form[method="post"][action^="/policy"]')
-    assert alice.post(PAGE, {"entry": "/atlas", "core_h": "5", "reason": "mine", **YEAR}).status_code == 403
+    assert alice.post(PAGE, {"entry": "/atlas", "amount": "5", "reason": "mine", **YEAR}).status_code == 403
     assert not read(alice.get(f"{PAGE}{made.uid}/")).has('[name="tag"]')
     refused = alice.post(f"{PAGE}{made.uid}/", {"tag": "x", "step": "withdraw", "reason": "mine"})
     assert refused.status_code == 403
@@ -356,7 +368,7 @@ def test_core_hours_of_no_entry_link_to_the_accounts_if_the_user_may_read_them(g
     set_rules(policy_slug=SLUG, rules=[], at=AT, actor=COMMAND)
     link = f'#allocations a[href="/policy/{SLUG}/mappings/"]'
     alice = signed_in(grid.alice)
-    assert [read(client.get(PAGE)).has(link) for client in (admin, alice)] == [True, False]
+    assert [read(client.get(PERIODS)).has(link) for client in (admin, alice)] == [True, False]
     assert [client.get(f"/policy/{SLUG}/mappings/").status_code for client in (admin, alice)] == [200, 403]
 
 
@@ -364,9 +376,8 @@ def test_fragments_opened_directly_lead_to_their_page(grid: Grid, admin: Client)
     node = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/"
     core_hours = f"{node}atlas/core-hours/"
     leads = {
-        f"{PAGE}_table": PAGE,
-        f"{PAGE}_soon": PAGE,
-        f"{PAGE}_trial": PAGE,
+        f"{PAGE}_table": PERIODS,
+        f"{PAGE}_soon": f"{PAGE}calendar/",
         f"{PAGE}calendar/_month": f"{PAGE}calendar/",
         f"{node}_core-hours": core_hours,
         f"{node}_allocation": core_hours,

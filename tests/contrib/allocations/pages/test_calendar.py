@@ -10,7 +10,7 @@ import pytest
 
 from apps.contrib.allocations.pages.calendar import draw_event, end_text
 from apps.contrib.allocations.summary import Event
-from apps.contrib.allocations.usage import Upcoming
+from apps.contrib.allocations.upcoming import Upcoming
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
 from apps.web.shell import presentation
@@ -26,15 +26,15 @@ def upcoming(*, may_allocate: bool = True) -> Upcoming:
     def may(_uid: UUID) -> bool:
         return may_allocate
 
-    return Upcoming("grid", "SweGrid", AT.date(), AT, [], may, [], {UID: "atlas"})
+    return Upcoming("grid", "SweGrid", AT.date(), AT, [], may)
 
 
 def event(kind: str, on: date = NEXT, **more: Any) -> Event:
     return Event(on, kind, UID, "/atlas", "atlas", 60.0, **more)
 
 
-def allocation(core_h: float, **days: date) -> Allocation:
-    return Allocation(entry_uid=UID, core_h=core_h, **(YEAR | days))
+def allocation(amount: float, **days: date) -> Allocation:
+    return Allocation(entry_uid=UID, amount=amount, **(YEAR | days))
 
 
 def test_the_first_day_of_shares_states_them_where_they_change() -> None:
@@ -74,5 +74,5 @@ def test_an_allocation_without_a_successor_is_renewed_by_whoever_may() -> None:
     ends = event("allocation_ends", allocation=allocation(4000))
     line = draw_event(upcoming(), ends)
     assert line.is_alert
-    assert "core_h=4000&starts=2027-01-01&ends=2027-12-31#" in line.renew_url
+    assert "amount=4000&starts=2027-01-01&ends=2027-12-31#" in line.renew_url
     assert draw_event(upcoming(may_allocate=False), ends).renew_url == ""

@@ -24,7 +24,7 @@ def test_levels_have_numbers_outcomes_and_sentences_by_key(computed: Site) -> No
     answer = _get(computed, f"{FORECAST}?account=alice")
     assert answer.status_code == 200
     (found,) = answer.json()["results"]
-    assert [level["entry"] for level in found["levels"]] == ["/physics", "/physics/alice"]
+    assert [level["path"] for level in found["levels"]] == ["/physics", "/physics/alice"]
     for level in found["levels"]:
         assert set(level["to_target"]) == {"soonest", "middle", "latest"}
         assert level["daily_usage"]["least"] <= level["daily_usage"]["p50"] <= level["daily_usage"]["most"]
@@ -47,7 +47,7 @@ def test_another_pace_is_a_parameter_and_an_impossible_one_is_refused(computed: 
 
 def test_me_lists_only_own_accounts(computed: Site) -> None:
     (mine,) = _get(computed, "/api/v1/me/forecast", computed.alice, "self:read").json()["results"]
-    assert (mine["account"], mine["entry"]) == ("alice", "/physics/alice")
+    assert (mine["account"], mine["path"]) == ("alice", "/physics/alice")
     assert _get(computed, f"{FORECAST}?account=bob", computed.alice, "self:read").json() == {"results": []}
     assert "bob" not in _get(computed, "/api/v1/me/forecast", computed.alice, "self:read").content.decode()
 

@@ -1,4 +1,4 @@
-"""A goal in a browser: asked on an entry's page, answered with options, one of them taken over as a draft."""
+"""A goal in a browser: asked beside the field of an entry's shares, answered with options, one added to a draft."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def test_a_goal_becomes_a_draft(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/")
-    window.follow("a:has-text('Goal')")
+    page.click("#change-shares")
+    window.follow("#panel a[href*='/edit/goal/']")
     page.fill("#id_by", (grid.at + timedelta(days=7)).date().isoformat())
     page.fill("#id_most_lost", "0")
     window.follow("form[method=get] button[type=submit]")
@@ -28,6 +29,8 @@ def test_a_goal_becomes_a_draft(grid: Grid, visit: Open) -> None:
     assert page.locator("[data-testid=option]").count() >= 2
     window.follow("[data-lever=shares] button")
     draft = ChangeSet.objects.get(state=ChangeSet.State.DRAFT)
-    assert page.url.endswith(f"/changes/{draft.pk}/edit/")
+    assert page.url.endswith(f"/changes/{draft.pk}/edit/?entry={grid.uid('/biomed')}")
+    window.follow("#panel a[href*='/edit/goal/']")
+    expect(page.locator("#ask [name=draft]")).to_have_value(str(draft.pk))
     (operation,) = draft.operations
     assert operation["entry"] == str(grid.uid("/biomed"))

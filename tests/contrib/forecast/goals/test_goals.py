@@ -11,8 +11,8 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.account_index import AccountKeys
+from apps.accounts.account_keys import AccountKey
 from apps.contrib.forecast.goals import Goal, GoalOption, GoalSolution
 from apps.contrib.forecast.goals.solver import HALF_LIVES_S, solve
 from apps.contrib.forecast.past_usage import competitors
@@ -22,11 +22,12 @@ from apps.policies.files.document import read_document
 from apps.policies.operations.adjustment_edits import AddedAdjustment
 from apps.policies.operations.apply import apply_operations
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering import JobClassRow, SourceRow, window_of
+from apps.priorities.metering import SourceRow, window_of
 from apps.priorities.recompute.corrections import Correction
 from apps.priorities.recompute.fingerprint import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs
 from apps.priorities.recompute.simulation import Changes, simulate
+from apps.priorities.usage_factors import JobClassRow
 from apps.usage.arrays import OpenRecords, UsageArrays
 
 NOW = datetime(2026, 11, 20, 12, 20, tzinfo=UTC)

@@ -24,6 +24,17 @@ JOB_CASES: list[dict[str, Any]] = [
         "jobs": [{"id": "1", "age": 0.5, "fairshare": 0.5, "site": 3, "nice": 2}],
     },
     {
+        "algorithm": {"name": "htcondor"},
+        "half_life_s": 60,
+        "passed_s": 5,
+        "default_factor": 10,
+        "submitters": [
+            {"name": "a", "real": 3, "factor": 2, "cores": 4, "uncharged_core_s": 8},
+            {"name": "b", "effective": 70, "factor": 9},
+        ],
+        "jobs": [{"id": "1.0", "submitter": "a", "job_prio": 3}, {"id": "2", "submitter": "c", "post_job_prio1": 1}],
+    },
+    {
         "algorithm": {"name": "sam"},
         "shares": {"a": 1, "b": 2},
         "benefit": {"a": 3, "b": 4},

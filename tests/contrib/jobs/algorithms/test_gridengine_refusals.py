@@ -14,6 +14,7 @@ from apps.contrib.jobs.algorithms import solve_job_case
 from apps.contrib.jobs.algorithms.gridengine import solve
 from apps.engine.case_text import read_cases
 from apps.engine.errors import BadCase, EngineError
+from tests.each_case import each_case
 from tests.examples import examples
 
 GOOD: dict[str, Any] = {
@@ -65,8 +66,8 @@ def test_the_base_case_is_valid() -> None:
 NEVER_A_NUMBER: list[object] = [-1, math.nan, math.inf, "7", True, [1], {"a": 1}, 10**400]
 
 
-@pytest.mark.parametrize("value", NEVER_A_NUMBER, ids=str)
-@pytest.mark.parametrize(
+@each_case("value", NEVER_A_NUMBER, ids=str)
+@each_case(
     ("path", "place"),
     [
         ("config.weight_ticket", "config.weight_ticket"),
@@ -94,7 +95,7 @@ def test_invalid_numbers_are_rejected_with_their_location(path: str, place: str,
     assert refusal(changed(path, value)).place == place
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "value", "place"),
     [
         ("config", [], "config"),

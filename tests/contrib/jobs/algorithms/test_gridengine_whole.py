@@ -15,6 +15,7 @@ from apps.contrib.jobs.algorithms.gridengine.config import DEFAULTS, OTHER_NAMES
 from apps.engine.errors import BadCase
 from tests.contrib.jobs.algorithms.gridengine_cases import column, job
 from tests.contrib.jobs.algorithms.test_gridengine_properties import cases
+from tests.each_case import each_case
 from tests.examples import examples
 
 USERS = [{"name": name, "fshare": 100} for name in ("userA", "userB", "userC")]
@@ -191,7 +192,7 @@ SAM: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("case", "place", "name", "nearest"),
     [
         ({**GRID, "config": {"weight_tiket": 1}}, "config", "weight_tiket", "weight_ticket"),

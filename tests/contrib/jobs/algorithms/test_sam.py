@@ -15,6 +15,7 @@ from apps.contrib.jobs.algorithms import solve_job_case
 from apps.contrib.jobs.algorithms.benefits import BENEFITS, Benefit
 from apps.contrib.jobs.algorithms.sam import fraction_after, goes_to_front
 from apps.engine.errors import EngineError
+from tests.each_case import each_case
 from tests.oracles.jobs import sam_queue
 
 CASE: dict[str, Any] = {
@@ -133,7 +134,7 @@ def test_every_benefit_function_is_described_and_monotonic() -> None:
         assert (threes > twos) == bool(benefit.needs)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changed", "place"),
     [
         ({"p_back": 1}, "p_back"),

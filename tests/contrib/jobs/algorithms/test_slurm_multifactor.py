@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from apps.contrib.jobs.algorithms import solve_job_case
 from apps.contrib.jobs.algorithms.slurm_multifactor import FACTORS, LABELS, Cluster, age_factor, job_size_factor
 from apps.engine.errors import EngineError
+from tests.each_case import each_case
 from tests.oracles.jobs import slurm_priority
 
 WEIGHTS = {"age": 1000, "fairshare": 100000, "jobsize": 100, "partition": 500, "qos": 2000}
@@ -150,7 +151,7 @@ def test_terms_are_rounded_half_to_even_as_sprio_prints() -> None:
     assert [job["jobsize"] for job in jobs.values()] == [62, 88, 69]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("case", "job", "place"),
     [
         ({"weights": None}, {}, "weights"),

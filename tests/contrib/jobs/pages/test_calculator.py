@@ -19,8 +19,8 @@ from apps.contrib.jobs.algorithms import solve_job_case
 from apps.contrib.jobs.algorithms.gridengine.config import PRESETS
 from apps.contrib.jobs.pages.calculator import (
     DEPARTMENT_FIELDS,
-    MOST_JOBS,
-    MOST_ROWS,
+    MOST_CALCULATOR_JOBS,
+    MOST_CALCULATOR_ROWS,
     PROJECT_FIELDS,
     SETTINGS,
     STARTS,
@@ -29,7 +29,7 @@ from apps.contrib.jobs.pages.calculator import (
     case_of,
 )
 from apps.contrib.jobs.pages.pasted_jobs import read_table
-from apps.contrib.jobs.pages.tables import MOST_ROWS as MOST_ROWS_SHOWN
+from apps.contrib.jobs.pages.tables import MOST_JOB_ROWS as MOST_ROWS_SHOWN
 from apps.contrib.jobs.pages.tables import grid_engine_table
 from apps.contrib.jobs.pages.views import example
 from apps.core.errors import Invalid
@@ -197,9 +197,9 @@ def test_every_query_is_computed_or_refused_with_a_message(typed: dict[str, list
     case = case_of(form)
     if form.preset not in ("", *PRESETS):
         with pytest.raises(Invalid):
-            grid_engine_table(case, [], most_jobs=MOST_JOBS, with_tickets=True)
+            grid_engine_table(case, [], most_jobs=MOST_CALCULATOR_JOBS, with_tickets=True)
         return
-    rows = grid_engine_table(case, [], most_jobs=MOST_JOBS, with_tickets=True).rows
+    rows = grid_engine_table(case, [], most_jobs=MOST_CALCULATOR_JOBS, with_tickets=True).rows
     assert len(rows) == min(len(case["jobs"]), MOST_ROWS_SHOWN)
 
 
@@ -222,9 +222,9 @@ def test_rows_are_added_and_removed_by_buttons_without_scripts(as_alice: Client)
     page = read(as_alice.get(f"/jobs/calculator/?{WORKED}&drop=user-2"))
     assert [node.attributes.get("value") or "" for node in page.all('[name="user"]')] == ["userA", "userC", ""]
     assert "userB" not in sums(page)
-    full = query("", user=[f"u{n}" for n in range(MOST_ROWS + 1)])
+    full = query("", user=[f"u{n}" for n in range(MOST_CALCULATOR_ROWS + 1)])
     page = read(as_alice.get(f"/jobs/calculator/?{full.urlencode()}"))
-    assert len(page.all('[name="user"]')) == MOST_ROWS
+    assert len(page.all('[name="user"]')) == MOST_CALCULATOR_ROWS
     assert not page.has('[name="add"][value="user"]')
 
 

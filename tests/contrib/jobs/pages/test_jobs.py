@@ -15,10 +15,11 @@ from apps.accounts.models import User
 from apps.contrib.jobs.algorithms import get_job_algorithm
 from apps.contrib.jobs.pages import pasted_jobs as job_reading
 from apps.contrib.jobs.pages.pasted_jobs import read_table
-from apps.contrib.jobs.pages.tables import MOST_ROWS, JobTable
+from apps.contrib.jobs.pages.tables import MOST_JOB_ROWS, JobTable
 from apps.contrib.jobs.pages.views import EXAMPLES
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from tests.contrib.jobs.algorithms.test_listings import URG_OF_2011
+from tests.each_case import each_case
 from tests.pages.page import read
 from tests.sign_in import sign_in
 
@@ -123,6 +124,13 @@ def test_listings_of_sprio_are_rebuilt_from_weights_and_factors(golden_dir: Path
     assert "sprio -w" in alone.notes[-1].text
 
 
+@pytest.mark.parametrize("version", ["24.11.5", "26.05.5"])
+def test_a_listing_of_sprio_of_each_release_is_read(golden_dir: Path, version: str) -> None:
+    table = read_table(sample(golden_dir, f"slurm/{version}/sprio-l.txt"), None, [])
+    assert totals(table) == {"14": "7572", "17": "572", "15": "469"}
+    assert [note.key for note in table.notes][-1] == "weights_missing"
+
+
 @pytest.mark.paper("1.30")
 def test_a_case_shows_the_amendments_and_8_1_9() -> None:
     table = read_table(json.dumps(GE_CASE), None, ["even_split", "default_zero"])
@@ -212,7 +220,7 @@ def problem_of(text: str) -> FieldProblem:
     return field
 
 
-@pytest.mark.parametrize(("text", "where", "named"), UNREADABLE)
+@each_case(("text", "where", "named"), UNREADABLE)
 def test_unreadable_input_is_reported_with_its_line(text: str, where: str, named: list[str]) -> None:
     field = problem_of(text)
     assert field.where == where
@@ -227,11 +235,11 @@ def test_a_page_limits_jobs_and_shows_the_first(monkeypatch: pytest.MonkeyPatch)
     case = {
         "algorithm": {"name": "slurm-multifactor"},
         "weights": {},
-        "jobs": [{"id": i} for i in range(MOST_ROWS + 5)],
+        "jobs": [{"id": i} for i in range(MOST_JOB_ROWS + 5)],
     }
     table = read_table(json.dumps(case), None, [])
-    assert (len(table.rows), table.n_jobs, table.n_hidden) == (MOST_ROWS, MOST_ROWS + 5, 5)
-    monkeypatch.setattr(job_reading, "MOST_JOBS", 10)
+    assert (len(table.rows), table.n_jobs, table.n_hidden) == (MOST_JOB_ROWS, MOST_JOB_ROWS + 5, 5)
+    monkeypatch.setattr(job_reading, "MOST_PASTED_JOBS", 10)
     with pytest.raises(TooLarge):
         read_table(json.dumps(case), None, [])
 
@@ -277,6 +285,24 @@ def test_pasted_text_is_escaped(as_alice: Client) -> None:
     html = as_alice.post("/jobs/", {"text": json.dumps(case)}).content.decode()
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html
+
+
+def test_jobs_of_htcondor_are_listed_best_first_with_their_terms() -> None:
+    case = {
+        "algorithm": {"name": "htcondor"},
+        "submitters": [{"name": "a", "real": 2, "cores": 1}, {"name": "b", "real": 3, "factor": 200}],
+        "jobs": [{"id": "1.0", "submitter": "a"}, {"id": "2.0", "submitter": "b"}, {"id": "3.0", "submitter": "c"}],
+    }
+    table = read_table(json.dumps(case), None, [])
+    assert [(row.place, row.job, row.user, row.total) for row in table.rows] == [
+        (1, "3.0", "c", "500"),
+        (2, "2.0", "b", "600"),
+        (3, "1.0", "a", "2000"),
+    ]
+    assert [cell.amount for cell in table.rows[1].cells] == ["3", "200", "0.4", "0"]
+    assert table.notes == []
+    tied = read_table(json.dumps(case | {"submitters": []}), None, [])
+    assert [note.key for note in tied.notes] == ["of_case"]
 
 
 def test_the_sam_ledger_is_the_same_on_the_page_and_by_rest(as_alice: Client) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.contrib.lab.advisor.runs import KIND, request_advice
+from apps.contrib.lab.comparison import replay, replayed_settings
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from tests.priority_site import AS_OF, PROJECTS, Site, finished
+from tests.priority_site import AS_OF, PROJECTS, Site, finished, new_site
 from tests.series.test_series import DAY
 
 SETTINGS: Mapping[str, Any] = {
@@ -39,6 +41,29 @@ def site_with_history(
                 rows.append(finished(user, group, cpus, ago_h=ago_h, job=f"{user}-{ago_d}-{job}"))
     made.jobs(rows)
     return made
+
+
+def make_history_site() -> Site:
+    made = site_with_history(new_site)
+    made.recompute()
+    return made
+
+
+def make_advised_site() -> Site:
+    made = make_history_site()
+    with pytest.MonkeyPatch.context() as patch:
+        measure_little(patch)
+        assert computed_advice(made).state == "succeeded"
+    return made
+
+
+def measure_little(patch: pytest.MonkeyPatch) -> None:
+    """Two replays, recomputed every four hours, of two half-lives besides the policy's own, for speed; what is measured
+    is the same.
+    """
+    patch.setattr(replay, "STEP_S", 4 * 3_600.0)
+    patch.setattr(replayed_settings, "N_REPLAYS", 2)
+    patch.setattr(replayed_settings, "HALF_LIVES_S", (86_400, 14 * 86_400))
 
 
 def computed_advice(site: Site) -> Run:

@@ -35,7 +35,7 @@ def measure(make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch) -> 
     site.publish(PROJECTS, dict(SETTINGS))
 
     def run(measured: Evidence) -> None:
-        monkeypatch.setattr(runs, "measure_policy", lambda policy, *, at, done: measured)
+        monkeypatch.setattr(runs, "measure_policy", lambda policy, *, at, done, most: measured)
         done = computed_advice(site)
         assert done.state == "succeeded", done.error
         evaluate(at=AS_OF + timedelta(minutes=1), only=[KIND])
@@ -86,4 +86,4 @@ def test_it_leads_to_the_page(measure: Callable[[Evidence], None]) -> None:
 
     line = Line()
     line.notice = notice  # type: ignore[attr-defined]
-    assert url_of(line) == "/policy/grid/advice/"  # type: ignore[arg-type]
+    assert url_of(line) == "/policy/grid/algorithm/"  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""The page of advice: absent, asked, ready, stale and failed, and the forms that it fills in."""
+"""Advice on the page of the algorithm: absent, asked, ready, stale and failed, and the draft that it makes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -11,20 +11,15 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.contrib.lab.advisor.runs import digest_of
 from apps.contrib.lab.models import PolicyAdvice
+from apps.policies.changesets.change_sets import settings_of
+from apps.policies.models import ChangeSet
 from apps.runs.models import Run
-from tests.contrib.lab.advisor.site import computed_advice, site_with_history
+from tests.contrib.lab.advisor.site import computed_advice
 from tests.pages.page import Page, read
 from tests.priority_site import Site
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def site(make_site: Callable[..., Site]) -> Site:
-    made = site_with_history(make_site)
-    made.recompute()
-    return made
 
 
 @pytest.fixture
@@ -36,8 +31,8 @@ def page(client: Client, site: Site) -> Page:
     return read(client.get(_url(site)))
 
 
-def _url(site: Site, name: str = "advice") -> str:
-    return reverse(f"dashboard:{name}", kwargs={"policy": site.slug})
+def _url(site: Site, name: str = "algorithm") -> str:
+    return reverse(f"pages:{name}", kwargs={"policy": site.slug})
 
 
 def _with_half_life_of_four_days() -> None:
@@ -55,7 +50,7 @@ def test_it_is_asked_for_computed_and_shown(admin: Client, site: Site) -> None:
     empty = page(admin, site)
     assert empty.item("advice").attributes["data-state"] == "absent"
     assert empty.items("choice") == []
-    assert admin.post(_url(site)).status_code == 303
+    assert admin.post(_url(site, "advice"))["Location"] == _url(site)
     waiting = page(admin, site)
     assert waiting.has("[data-poll]")
     assert not waiting.has("#compute-advice")
@@ -73,19 +68,27 @@ def test_it_is_asked_for_computed_and_shown(admin: Client, site: Site) -> None:
     for each in stored["advice"]["choices"]:
         table = f"[data-key={each['subject']}] tbody tr"
         assert len(shown.all(table)) == len(each["candidates"]), each["subject"]
-    operators = read(admin.get(_url(site, "operators")))
-    assert stored["advice"]["sentence"] in operators.item("advice").text()
+    part = read(admin.get(_url(site, "advice-part"), headers={"HX-Request": "true"}))
+    assert part.item("advice").text() == stored["advice"]["sentence"]
+    assert not shown.has("#draft-advice"), "it changes nothing"
+    n_change_sets = ChangeSet.objects.count()
+    assert admin.post(_url(site, "advice-draft"))["Location"] == _url(site)
+    assert ChangeSet.objects.count() == n_change_sets
 
 
-def test_a_change_opens_the_form_with_the_advised_values(admin: Client, site: Site) -> None:
-    computed_advice(site)
+def test_an_advised_change_becomes_a_draft_of_these_settings_alone(admin: Client, advised: Site) -> None:
     _with_half_life_of_four_days()
-    shown = page(admin, site)
+    shown = page(admin, advised)
     assert shown.item("advice").text().startswith("Change: Half-life: 4 days instead of 7 days.")
-    link = shown.one("[data-key=half_life] a.btn.primary").attributes["href"] or ""
-    form = read(admin.get(link.partition("#")[0]))
-    assert form.one("#id_half_life_s").attributes["value"] == "4 d"
-    assert form.one("#id_length_s").attributes["value"] == "90 d"
+    assert shown.has("#draft-advice")
+    answer = admin.post(_url(advised, "advice-draft"))
+    change_set = ChangeSet.objects.latest("pk")
+    assert answer["Location"] == reverse("pages:change", kwargs={"change_set": change_set.pk})
+    assert change_set.reason.startswith("Change: Half-life: 4 days instead of 7 days.")
+    published = settings_of(advised.policy, advised.policy.head_number)
+    wanted = dict(published.window) | {"half_life_s": 345_600}
+    assert change_set.operations == [{"op": "set_policy", "settings": {"window": wanted}}]
+    assert admin.get(answer["Location"]).status_code == 200
 
 
 def test_the_form_of_an_algorithm_takes_its_parameters_from_the_address(admin: Client, site: Site) -> None:
@@ -97,12 +100,16 @@ def test_the_form_of_an_algorithm_takes_its_parameters_from_the_address(admin: C
     assert wrong.one("#id_resolution").attributes["aria-invalid"] == "true"
 
 
-def test_failed_and_stale_advice_says_so(admin: Client, site: Site) -> None:
-    computed_advice(site)
-    site.job("bob", "physics", 9, ago_h=24 * 5)
-    assert "the usage of its days has changed since" in page(admin, site).text(".note.warn")
+def test_failed_and_stale_advice_says_so(admin: Client, advised: Site) -> None:
+    advised.job("bob", "physics", 9, ago_h=24 * 5)
+    assert "The usage of its days" in page(admin, advised).text(".note.warn")
+    PolicyAdvice.objects.update(head_number=0)
+    assert "It is of revision 0, and 2 is published." in page(admin, advised).text(".note.warn")
+    month = PolicyAdvice.objects.get().computed_at - timedelta(days=31)
+    PolicyAdvice.objects.update(computed_at=month)
+    assert f"It is of {month:%B %Y}." in page(admin, advised).text(".note.warn")
     run = Run.objects.filter(kind="advice").latest("pk")
     Run.objects.filter(pk=run.pk).update(state=Run.State.FAILED, error="The disk is full.")
-    failed = page(admin, site)
+    failed = page(admin, advised)
     assert "The disk is full." in failed.text(".note.bad")
     assert failed.items("choice")

@@ -22,13 +22,6 @@ pytestmark = pytest.mark.django_db
 MONTH = timedelta(days=31)
 
 
-@pytest.fixture
-def site(make_site: Callable[..., Site]) -> Site:
-    made = site_with_history(make_site)
-    made.recompute()
-    return made
-
-
 def test_advice_is_computed_in_a_run_and_stored(site: Site) -> None:
     assert get_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND).state == "absent"
     request_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND)
@@ -56,44 +49,41 @@ def test_advice_is_computed_in_a_run_and_stored(site: Site) -> None:
     assert PolicyAdvice.objects.get().changed_at is None
 
 
-def test_advice_of_an_earlier_revision_or_month_is_stale(site: Site) -> None:
-    computed_advice(site)
-    assert get_advice(policy_slug=site.slug, at=AS_OF + MONTH, actor=COMMAND).state == "stale"
-    site.publish(PROJECTS[:1], dict(SETTINGS))
-    stored = get_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND)
+def test_advice_of_an_earlier_revision_or_month_is_stale(advised: Site) -> None:
+    assert get_advice(policy_slug=advised.slug, at=AS_OF + MONTH, actor=COMMAND).state == "stale"
+    advised.publish(PROJECTS[:1], dict(SETTINGS))
+    stored = get_advice(policy_slug=advised.slug, at=AS_OF, actor=COMMAND)
     assert stored.state == "stale"
     assert stored.advice is not None
 
 
-def test_advice_is_stale_once_usage_of_its_days_or_the_mapping_has_changed(site: Site) -> None:
+def test_advice_is_stale_once_usage_of_its_days_or_the_mapping_has_changed(advised: Site) -> None:
     def state() -> str:
-        return get_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND).state
+        return get_advice(policy_slug=advised.slug, at=AS_OF, actor=COMMAND).state
 
-    computed_advice(site)
-    site.job("bob", "physics", 1, ago_h=2)
+    advised.job("bob", "physics", 1, ago_h=2)
     assert state() == "ready", "usage of today is of none of its days"
-    site.job("bob", "physics", 1000, ago_h=24 * 5)
+    advised.job("bob", "physics", 1000, ago_h=24 * 5)
     assert state() == "stale"
-    computed_advice(site)
+    computed_advice(advised)
     assert state() == "ready"
-    site.map(site.rule(), site.rule("/biology", kind="exact", user_pattern="bob"))
+    advised.map(advised.rule(), advised.rule("/biology", kind="exact", user_pattern="bob"))
     assert state() == "stale"
 
 
-def test_damaged_evidence_is_named_and_computed_again(site: Site) -> None:
-    computed_advice(site)
+def test_damaged_evidence_is_named_and_computed_again(advised: Site) -> None:
     row = PolicyAdvice.objects.get()
     row.evidence["sample"]["n_leaves"] = 5
     row.save()
-    stored = get_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND)
+    stored = get_advice(policy_slug=advised.slug, at=AS_OF, actor=COMMAND)
     assert (stored.state, stored.advice) == ("failed", None)
     assert "damaged" in stored.problem
     row.evidence = {"version": 0}
     row.digest = digest_of(row.evidence)
     row.save()
-    assert get_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND).advice is None
-    computed_advice(site)
-    assert get_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND).state == "ready"
+    assert get_advice(policy_slug=advised.slug, at=AS_OF, actor=COMMAND).advice is None
+    computed_advice(advised)
+    assert get_advice(policy_slug=advised.slug, at=AS_OF, actor=COMMAND).state == "ready"
 
 
 def test_without_usage_nothing_is_measured(make_site: Callable[..., Site]) -> None:
@@ -126,7 +116,6 @@ def test_each_policy_is_asked_once_a_month(site: Site) -> None:
     assert request_monthly(at=AS_OF + MONTH) == 1
 
 
-def test_evidence_is_read_as_it_was_written(site: Site) -> None:
-    computed_advice(site)
+def test_evidence_is_read_as_it_was_written(advised: Site) -> None:
     stored = PolicyAdvice.objects.get().evidence
     assert orjson.loads(orjson.dumps(Evidence.from_json(stored).to_json())) == stored

@@ -19,7 +19,7 @@ from tests.browser.conftest import Open, in_windows
 from tests.contrib.lab.advisor.made_evidence import evidence, operator, replay, resolution
 from tests.pages.grid import SLUG, Grid
 
-PAGE = f"/policy/{SLUG}/advice/"
+PAGE = f"/policy/{SLUG}/algorithm/"
 SHOTS = os.environ.get("FAIRSHARE_SHOTS", "")
 CHANGED = evidence(
     operators=tuple(map(operator, ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute"))),
@@ -69,10 +69,11 @@ def test_each_state_of_the_page_is_accessible(grid: Grid, visit: Open, theme: st
 
 
 @pytest.mark.deep
-def test_an_advised_half_life_is_filled_in_where_it_is_chosen(grid: Grid, visit: Open) -> None:
+def test_advice_becomes_a_draft_by_one_button(grid: Grid, visit: Open) -> None:
     store(CHANGED)
     window = visit()
     window.sign_in()
     page = window.go(PAGE)
-    page.locator("[data-key=half_life]").get_by_role("link", name="Fill in the form").click()
-    expect(page.locator("#id_half_life_s")).to_have_value("4 d")
+    page.click("#draft-advice")
+    page.wait_for_url("**/changes/*/")
+    expect(page.locator("main")).to_contain_text("Half-life: 4 days instead of 7 days.")

@@ -96,6 +96,7 @@ def signed_in(visit: Open, name: str, *, scripts: bool = True) -> Visit:
 
 
 def draw(page: Page) -> None:
+    page.click("details.pictures > summary")
     for name in ("share", "waits"):
         page.locator(f"#fig-{name}").scroll_into_view_if_needed()
         page.wait_for_selector(f"#fig-{name}[data-drawn]")
@@ -221,5 +222,6 @@ def test_without_scripts_a_question_is_started_and_read(managers: Grid, visit: O
     work()
     page = window.go(f"{LAB}{Experiment.objects.get().pk}/")
     expect(page.locator("[data-testid=findings] li")).to_have_count(1)
+    page.click("details.pictures > summary")
     expect(page.locator("#fig-share tbody tr").first).to_be_visible()
     window.look()

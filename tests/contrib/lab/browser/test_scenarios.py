@@ -27,7 +27,8 @@ def maria(grid: Grid) -> Grid:
     return grid
 
 
-def test_each_scenario_opens_the_builder_with_its_estimate(maria: Grid, visit: Open) -> None:
+def test_a_scenario_opens_the_builder_with_its_estimate(maria: Grid, visit: Open, pytestconfig: pytest.Config) -> None:
+    """The others are asked for by requests, in the tests of pages."""
     window = signed_in(visit, "maria")
     page = window.go(LAB)
     page.click("main a:has-text('Scenarios')")
@@ -37,7 +38,7 @@ def test_each_scenario_opens_the_builder_with_its_estimate(maria: Grid, visit: O
     links = page.locator("[data-testid=scenario] a")
     addresses = [link.get_attribute("href") or "" for link in links.all()]
     assert sorted(address.rpartition("=")[2] for address in addresses) == NAMES
-    for address in addresses:
+    for address in addresses if pytestconfig.getoption("deep") else addresses[:1]:
         window.go(address)
         expect(page.locator("#estimate [data-testid=estimate]")).to_contain_text("processor time")
         expect(page.locator("#id_name")).not_to_have_value("")
@@ -53,6 +54,7 @@ def test_figures_5_to_10_are_drawn_by_group_beside_the_printed_numbers(maria: Gr
     window.follow("button:has-text('Start the experiment')")
     work()
     expect(page.locator("[data-testid=state]")).to_have_attribute("data-state", "done", timeout=20_000)
+    page.click("details:has(#distances) > summary")
     worst = page.locator("[data-testid=distance]").first
     expect(worst).to_have_attribute("data-key", "/VO-B/P-B1")
     assert re.findall(r"\d\.\d\d", worst.inner_text()) == ["1.96", "3.38", "0.62", "1.01", "0.02", "0.03"]
@@ -64,6 +66,7 @@ def test_figures_5_to_10_are_drawn_by_group_beside_the_printed_numbers(maria: Gr
     printed = page.locator("[data-testid=printed]")
     assert printed.count() == 2 + 3 + 2 + 3 + 3 + 3  # members in figures 5 to 10
     expect(page.locator("[data-testid=printed] .badge.bad")).to_have_count(0)
+    page.click("details.pictures > summary")
     for name in ("share", "waits"):
         page.locator(f"#fig-{name}").scroll_into_view_if_needed()
         page.wait_for_selector(f"#fig-{name}[data-drawn]")

@@ -12,6 +12,7 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.contrib.lab.advisor.runs import KIND as ADVICE
 from apps.contrib.lab.advisor.runs import request_advice
+from apps.contrib.lab.comparison import replayed_settings
 from apps.contrib.lab.experiments.runs import PREPARE, VARIANT
 from apps.contrib.lab.experiments.services import create_experiment
 from apps.core import clock
@@ -42,8 +43,9 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
 
 
 @pytest.fixture
-def policies(make_site: Callable[..., Site]) -> list[Site]:
-    """Two, with the jobs of the first one's source."""
+def policies(make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch) -> list[Site]:
+    """Two, with the jobs of the first one's source. Each setting is replayed once, which is one step of advice."""
+    monkeypatch.setattr(replayed_settings, "N_REPLAYS", 1)
     other = make_site("other", at=AS_OF - timedelta(days=18))
     other.publish(PROJECTS, at=AS_OF - timedelta(days=17))
     other.map(at=AS_OF - timedelta(days=17))

@@ -67,7 +67,7 @@ def test_an_idle_user_of_the_paper_is_a_variant(make_site: Callable[..., Site]) 
     assert (idle.idle, idle.n_idle) == ((IDLE,), 1)
     assert idle_sentence(idle) == f"No job of {IDLE} ran or waited."
     by_path = {each.path: each for each in idle.entries}
-    assert (by_path[IDLE].n_jobs, by_path[IDLE].core_hours, by_path[IDLE].wait_mean_s) == (0, 0.0, None)
+    assert (by_path[IDLE].n_jobs, by_path[IDLE].core_h, by_path[IDLE].wait_mean_s) == (0, 0.0, None)
 
 
 def test_fair_use_is_not_kept_where_an_operator_gives_away_equal_points(make_site: Callable[..., Site]) -> None:
@@ -102,4 +102,4 @@ def test_fair_use_is_not_kept_where_an_operator_gives_away_equal_points(make_sit
 
 
 def part_of_all(report: VariantReport, path: str) -> float:
-    return 100 * next(each.core_hours for each in report.entries if each.path == path) / report.headline.core_hours
+    return 100 * next(each.core_h for each in report.entries if each.path == path) / report.headline.core_h

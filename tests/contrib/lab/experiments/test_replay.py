@@ -187,11 +187,11 @@ def test_more_shares_shorten_waits_beside_what_happened(replayable: Callable[...
     assert len(report.days) == DAYS
     assert report.days[0] == FROM_AT.date()
     by_path = {each.path: each for each in report.entries}
-    total = sum(each.core_hours for each in (by_path["/biology"], by_path["/physics"]))
-    assert by_path["/biology"].core_hours / total > by_path["/biology"].core_hours_was / total + 0.02
+    total = sum(each.core_h for each in (by_path["/biology"], by_path["/physics"]))
+    assert by_path["/biology"].core_h / total > by_path["/biology"].core_h_was / total + 0.02
     for curve in report.curves:
-        assert sum(curve.core_hours) == pytest.approx(by_path[curve.path].core_hours)
-        assert sum(curve.core_hours_was) == pytest.approx(by_path[curve.path].core_hours_was)
+        assert sum(curve.core_h) == pytest.approx(by_path[curve.path].core_h)
+        assert sum(curve.core_h_was) == pytest.approx(by_path[curve.path].core_h_was)
 
 
 def test_the_base_beside_what_happened_has_its_own_report(replayable: Callable[..., Site]) -> None:
@@ -252,7 +252,7 @@ def test_what_is_left_out_is_counted_with_its_reason(replayable: Callable[..., A
         "no_cpus": 1,
         "unknown_length": 1,
     }
-    assert {each.reason: each.core_hours for each in shown.left_out}["unmapped"] == pytest.approx(2)
+    assert {each.reason: each.core_h for each in shown.left_out}["unmapped"] == pytest.approx(2)
     assert all(each.text for each in shown.left_out)
 
 
@@ -348,7 +348,7 @@ def test_jobs_that_wait_have_no_core_hours_and_no_share_of_use(replayable: Calla
     site.jobs([site.jobs_of[0], waits._replace(job="unmapped", user="eva", group="chemistry")])
     site.jobs([site.jobs_of[0], waits._replace(job="no length", requested_s=None)])
     with_waiting = replay(site)
-    left_out = {each.reason: (each.n_jobs, each.core_hours) for each in detail(site, with_waiting).left_out}
+    left_out = {each.reason: (each.n_jobs, each.core_h) for each in detail(site, with_waiting).left_out}
     assert left_out == {"unmapped": (1, 0.0), "unknown_length": (1, 0.0)}
     for outcome_of in (history, outcome):
         before, after = outcome_of(without), outcome_of(with_waiting)

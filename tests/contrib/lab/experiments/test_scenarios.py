@@ -34,6 +34,7 @@ from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.runs.services import work_due_runs
+from tests.each_case import each_case
 from tests.instants import AT
 from tests.small_site import Site
 
@@ -62,7 +63,7 @@ def test_every_shipped_scenario_has_a_title() -> None:
     assert sorted(titled) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_every_shipped_scenario_is_a_complete_experiment(name: str) -> None:
     spec = asked(scenario_spec(name))
     inputs = prepare(Policy(), 0, spec, is_strict=True).inputs

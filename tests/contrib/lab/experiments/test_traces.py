@@ -255,17 +255,17 @@ def test_a_log_that_would_not_end_is_refused_while_it_is_unpacked(monkeypatch: p
     monkeypatch.setattr(traces, "MOST_UNPACKED_BYTES", 2 * 1024**2)
     with pytest.raises(TooLarge, match="when it is unpacked"):
         read_log(gzip.compress(b"; " + b"0" * 64 * 1024**2))
-    monkeypatch.setattr(traces, "MOST_JOBS", 399)
+    monkeypatch.setattr(traces, "MOST_VARIANT_JOBS", 399)
     with pytest.raises(TooLarge, match="more than 399 jobs"):
         read_log(LOG.encode())
-    monkeypatch.setattr(traces, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(traces, "MOST_TRACE_BYTES", 1_000)
     with pytest.raises(TooLarge, match="pack it by gzip"):
         read_log(LOG.encode())
 
 
 def test_jobs_are_counted_before_one_of_them_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a log with too many jobs nor its wrong last line costs more than unpacking a part of it."""
-    monkeypatch.setattr(traces, "MOST_JOBS", 1_000)
+    monkeypatch.setattr(traces, "MOST_VARIANT_JOBS", 1_000)
     monkeypatch.setattr(traces, "_rows_of", Mock(side_effect=AssertionError("it is read")))
     comments = "; a comment\n\n" * 2_000
     text = comments + "".join(f"{line(n, n, 60, 1, 1)}\n" for n in range(1_001)) + "wrong\n"

@@ -26,7 +26,7 @@ from tests.sign_in import sign_in
 from tests.small_site import Site
 
 pytestmark = pytest.mark.django_db
-NEW = reverse("dashboard:lab-new", kwargs={"policy": "grid"})
+NEW = reverse("pages:lab-new", kwargs={"policy": "grid"})
 HTMX = {"HX-Request": "true"}
 TYPED = {
     "name": "Two half-lives",

@@ -65,14 +65,14 @@ def experiment_of(site: Site, spec: dict[str, Any] = SPEC, change_set: ChangeSet
 
 
 def card_of(client: Client, change_set: ChangeSet, status: int = 200) -> Page:
-    address = reverse("dashboard:change-experiments", kwargs={"change_set": change_set.pk})
+    address = reverse("pages:change-experiments", kwargs={"change_set": change_set.pk})
     return read(client.get(address, headers=HTMX), status)
 
 
 def test_the_review_asks_for_the_card_and_offers_to_try_the_change_set(manager: Client, computed: Site) -> None:
     draft = draft_of(computed)
-    shown = read(manager.get(reverse("dashboard:change", kwargs={"change_set": draft.pk})))
-    address = reverse("dashboard:change-experiments", kwargs={"change_set": draft.pk})
+    shown = read(manager.get(reverse("pages:change", kwargs={"change_set": draft.pk})))
+    address = reverse("pages:change-experiments", kwargs={"change_set": draft.pk})
     assert shown.one("#experiments").attributes["hx-get"] == address
     card = card_of(manager, draft)
     assert "No experiment is attached." in card.text("#experiments")
@@ -80,7 +80,7 @@ def test_the_review_asks_for_the_card_and_offers_to_try_the_change_set(manager: 
     page = read(manager.get(address))  # without scripts
     assert "LAB" in page.text(".lab-mark")
     withdraw_change_set(id=draft.pk, version=draft.version, at=clock.now(), actor=actor_of(computed))
-    shown = read(manager.get(reverse("dashboard:change", kwargs={"change_set": draft.pk})))
+    shown = read(manager.get(reverse("pages:change", kwargs={"change_set": draft.pk})))
     assert not shown.has("#experiments")
 
 
@@ -125,7 +125,7 @@ def test_evidence_is_for_those_who_see_all_numbers(computed: Site, client: Clien
     experiment_of(computed, change_set=draft)
     propose_change_set(id=draft.pk, version=draft.version, at=clock.now(), actor=actor_of(computed))
     sign_in(client, computed.pia)
-    assert not read(client.get(reverse("dashboard:change", kwargs={"change_set": draft.pk}))).has("#experiments")
-    address = reverse("dashboard:change-experiments", kwargs={"change_set": draft.pk})
+    assert not read(client.get(reverse("pages:change", kwargs={"change_set": draft.pk}))).has("#experiments")
+    address = reverse("pages:change-experiments", kwargs={"change_set": draft.pk})
     assert client.get(address, headers=HTMX).status_code == 403
     assert client.get(f"/policy/grid/lab/{Experiment.objects.latest('pk').pk}/").status_code == 403

@@ -24,7 +24,7 @@ from tests.small_site import Site
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
-LAB = reverse("dashboard:lab", kwargs={"policy": "grid"})
+LAB = reverse("pages:lab", kwargs={"policy": "grid"})
 STREAMS = [
     {"entry": "/physics/alice", "load": 0.6},
     {"entry": "/physics/bob", "load": 0.6},
@@ -173,13 +173,13 @@ def test_a_variant_becomes_a_change_set_with_the_experiment_as_evidence(manager:
     assert not shown.has("[data-testid=draft][data-key='3'] form")  # late data are no part of a policy
     answer = manager.post(f"{LAB}{experiment.pk}/draft/1/")
     change_set = ChangeSet.objects.latest("pk")
-    assert answer["Location"] == reverse("dashboard:change", kwargs={"change_set": change_set.pk})
+    assert answer["Location"] == reverse("pages:change", kwargs={"change_set": change_set.pk})
     assert change_set.operations == [{"op": "set_policy", "settings": {"window": {"half_life_s": 3600}}}]
     experiment.refresh_from_db()
     assert experiment.change_set_id == change_set.pk
     shares = manager.post(f"{LAB}{experiment.pk}/draft/2/")
     second = ChangeSet.objects.latest("pk")
-    assert shares["Location"] == reverse("dashboard:change", kwargs={"change_set": second.pk})
+    assert shares["Location"] == reverse("pages:change", kwargs={"change_set": second.pk})
     (operation,) = second.operations
     assert (operation["op"], operation["entry"], operation["shares"]) == (
         "set_shares",

@@ -13,11 +13,12 @@ from apps.contrib.lab.experiments.variant_trees import with_uids
 from apps.contrib.lab.models import Experiment
 from apps.contrib.lab.pages.builder_form import BuilderForm, form_of_spec
 from apps.contrib.lab.scenario_files import shipped_scenarios
+from tests.each_case import each_case
 from tests.pages.page import read
 from tests.sign_in import sign_in
 from tests.small_site import Site
 
-NEW = reverse("dashboard:lab-new", kwargs={"policy": "grid"})
+NEW = reverse("pages:lab-new", kwargs={"policy": "grid"})
 NAMES = sorted(shipped_scenarios())
 
 
@@ -35,7 +36,7 @@ def asked(name: str, data: object) -> ExperimentSpec:
     return with_uids(read_spec(data), scenario_tree(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_the_form_of_a_scenario_is_the_scenario(name: str) -> None:
     """Jobs, sites, data and seed, as `manage.py simulate` runs them."""
     form = form_of_spec(scenario_spec(name), scenario_tree(name))
@@ -81,8 +82,8 @@ def test_a_line_that_is_none_is_refused_at_the_field(line: str) -> None:
 
 
 @pytest.mark.django_db
-def test_every_scenario_is_listed_and_opens_the_builder_filled_in(manager: Client) -> None:
-    listed = read(manager.get(reverse("dashboard:lab-scenarios", kwargs={"policy": "grid"})))
+def test_every_scenario_is_listed_and_opens_the_builder_filled_in_with_its_estimate(manager: Client) -> None:
+    listed = read(manager.get(reverse("pages:lab-scenarios", kwargs={"policy": "grid"})))
     assert sorted(listed.each("[data-testid=scenario]", "data-key")) == NAMES
     links = [url for url in listed.each("[data-testid=scenario] a", "href") if url]
     assert len(links) == len(NAMES)
@@ -92,7 +93,11 @@ def test_every_scenario_is_listed_and_opens_the_builder_filled_in(manager: Clien
         assert shown.one("[name=scenario]").attributes["value"] == name
         assert shown.one("[name=kind][checked]").attributes["value"] == "synthetic"
         assert shown.one("#id_hours").attributes["value"] == f"{scenario_spec(name)['workload']['hours']:g}"
+        assert shown.one("#id_name").attributes["value"]
         assert not shown.has("#fig-tree")
+        form = form_of_spec(scenario_spec(name), scenario_tree(name))
+        estimated = read(manager.post(f"{NEW}_estimate", posted(form) | {"scenario": name}))
+        assert "processor time" in estimated.item("estimate").text()
     assert not Experiment.objects.exists()
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from apps.contrib.lab.simulation import simulate
 from apps.contrib.lab.simulation.scenario import is_incremental
 from apps.engine.errors import EngineError
+from tests.each_case import each_case
 from tests.examples import examples
 
 Change = dict[str, Any]
@@ -132,7 +133,7 @@ REFUSED: list[tuple[Change, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "place"), REFUSED, ids=[f"{n}-{place}" for n, (_, place) in enumerate(REFUSED)])
+@each_case(("change", "place"), REFUSED)
 def test_invalid_grant_fields_are_named(change: Change, place: str, small: dict[str, Any]) -> None:
     with pytest.raises(EngineError) as refused:
         simulate(small | change)

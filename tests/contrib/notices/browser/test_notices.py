@@ -35,7 +35,7 @@ def notified(grid: Grid) -> Grid:
     User.objects.update(email="someone@example.org")
     today = at.date()
     for path, days in (("/atlas", 3), ("/biomed", 14)):
-        terms = AllocationTerms(starts_on=today, ends_on=today + days * DAY, core_h=1_000_000, reason="test")
+        terms = AllocationTerms(starts_on=today, ends_on=today + days * DAY, amount=1_000_000, reason="test")
         create_allocation(policy_slug=SLUG, entry_uid=grid.uid(path), terms=terms, at=at, actor=COMMAND)
     evaluate(at=at)
     facts = {"path": "/atlas", "core_h": 9000.0, "used_core_h": 9800.0, "ends_on": "2026-12-31"}

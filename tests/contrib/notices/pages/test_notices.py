@@ -217,7 +217,7 @@ def test_a_webhook_is_created_shown_changed_and_removed(notified: Site, admin: C
     assert success(admin.post(f"{page}act/", {"step": "test"}, follow=True)) == ["success"]
     (delivery,) = read(admin.get(f"{page}_log", headers=HTMX)).items("delivery")
     assert (delivery.attributes["data-key"], delivery.attributes["data-state"]) == ("test", "waiting")
-    assert success(admin.post(f"{page}act/", {"step": "test"}, follow=True)) == ["warning"], "one is on its way already"
+    assert success(admin.post(f"{page}act/", {"step": "test"}, follow=True)) == ["warn"], "one is on its way already"
     assert found.deliveries.count() == 1
     admin.post(f"{page}act/", {"step": "off", "version": 2})
     assert not Webhook.objects.get().is_on

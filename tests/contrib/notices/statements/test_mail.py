@@ -13,7 +13,7 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.contrib.notices import digests
-from apps.contrib.notices.digests import set_statement_mail
+from apps.contrib.notices.mail_preferences import set_statement_mail
 from apps.contrib.notices.models import Mail, Preference
 from apps.contrib.notices.statements.month_close import close_months
 from apps.contrib.notices.statements.selectors import get_statements
@@ -23,10 +23,10 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences.numbers import number
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
-from tests.contrib.notices.mail_server import mail_server
 from tests.contrib.notices.sending import send_notices
 from tests.grants import make_grant
 from tests.instants import AT
+from tests.mail_server import mail_server
 from tests.sign_in import sign_in
 
 DAY = timedelta(days=1)

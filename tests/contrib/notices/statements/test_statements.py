@@ -200,7 +200,7 @@ def test_statements_of_totals_do_not_disclose_usage_of_few_people(hall: Policy) 
     make_grant(vic, load_tree(hall).uuid(0), "viewer", policy=hall, verbs=["view_aggregate"], reason="r")
     close_months(at=AT)
     line = of(hall, "/physics", actor=Actor(user=vic, via="page")).chosen
-    assert line.is_suppressed
+    assert line.suppressed
     assert (line.figures, line.adjusted, line.corrections) == (None, None, {})
     with pytest.raises(NotFound):
         of(hall, "/physics/alice", actor=Actor(user=vic, via="page"))

@@ -57,19 +57,16 @@ def test_state_lag_differences_and_moves_are_in_the_first_view(grid: Grid, visit
     window.look()
 
 
-def test_the_recipe_is_folded_once_an_agent_reports(grid: Grid, visit: Open) -> None:
+def test_one_without_a_report_leads_to_its_command(grid: Grid, visit: Open) -> None:
     _connect(grid)
     window = visit()
     window.sign_in()
     page = window.go("/schedulers/c1/")
-    expect(page.locator("#unit")).to_be_visible()
-    assert _is_in_first_view(page, "#command-token")
+    assert _is_in_first_view(page, "#install a")
     _report(grid)
     page = window.go("/schedulers/c1/")
-    expect(page.locator("#unit")).not_to_be_visible()
-    page.locator("#install summary").click()
-    expect(page.locator("#unit")).to_be_visible()
-    window.look()
+    expect(page.locator("#install")).to_have_count(0)
+    expect(page.locator("#command-reset")).not_to_be_visible()
 
 
 def test_commands_and_remedies_are_copied(grid: Grid, visit: Open) -> None:
@@ -81,9 +78,9 @@ def test_commands_and_remedies_are_copied(grid: Grid, visit: Open) -> None:
     page = window.go("/schedulers/c1/")
     page.locator("[data-copy=remedy-1]").click()
     expect(page.locator("[data-copy=remedy-1]")).to_have_text("Copied")
-    page.locator("#install summary").click()
-    page.locator("[data-copy=unit]").click()
-    expect(page.locator("[data-copy=unit]")).to_have_text("Copied")
+    page.locator("#unreachable summary").click()
+    page.locator("[data-copy=command-reset]").click()
+    expect(page.locator("[data-copy=command-reset]")).to_have_text("Copied")
 
 
 @pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.deep)])
@@ -106,7 +103,7 @@ def test_pages_of_schedulers_fit_and_are_accessible(grid: Grid, visit: Open, the
         _report(grid, minutes)
     window = visit(theme=theme, width=width)
     window.sign_in()
-    for path in ("", "c1/", "c1/shadow/", "new/"):
+    for path in ("", "c1/", "c1/shadow/", "c1/connect/", "new/"):
         page = window.go(f"/schedulers/{path}")
         for summary in page.locator("details.more > summary").all():
             summary.click()

@@ -7,9 +7,12 @@ import re
 import pytest
 from playwright.sync_api import Page, TimeoutError, expect
 
-from tests.browser.conftest import NARROW, Open
+from tests.browser.conftest import NARROW, WIDE, Open
 from tests.pages.grid import SLUG, Grid
 
+in_themes = pytest.mark.parametrize(
+    ("width", "theme"), [(WIDE, "light"), pytest.param(NARROW, "dark", marks=pytest.mark.deep)]
+)
 CHOSEN = "[role=option][aria-selected=true]"
 
 
@@ -79,6 +82,35 @@ def test_search_by_keyboard(grid: Grid, visit: Open) -> None:
     page.locator("#filter").focus()
     page.keyboard.type("g/?e")
     expect(page.locator("#filter")).to_have_value("g/?e")
+
+
+@in_themes
+def test_answers_are_accessible_and_opened_by_keys_alone(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(width=width, theme=theme)
+    window.sign_in()
+    page = window.go("/usage/sources/")
+    for question, first in (
+        ("who is over", "over"),
+        ("atlas 12 %", r"Set atlas to 12\s%"),
+        ("undo", "Undo revision"),
+        ("last month", " of SweGrid"),
+        ("why does my job wait", "why a job waits"),
+        ("connect scheduler", "Connect a scheduler"),
+    ):
+        page.keyboard.press("Control+k")
+        ask(page, question)
+        expect(page.locator(CHOSEN)).to_contain_text(re.compile(first, re.IGNORECASE))
+        assert window.axe(theme) == [], question
+        assert window.overflow() <= 0, question
+        page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
+        expect(page.locator(".palette")).not_to_be_visible()
+    page.keyboard.press("Control+k")
+    ask(page, "atlas 12 %")
+    expect(page.locator(CHOSEN)).to_contain_text("Set atlas")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    expect(page.locator("#shares")).to_have_value("12 %")
 
 
 def test_a_narrow_window_has_a_full_screen_search(grid: Grid, visit: Open) -> None:

@@ -9,7 +9,7 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.contrib.search.pages.groups import MOST_LINES, recent_refs
+from apps.contrib.search.pages.groups import MOST_SEARCH_LINES, recent_refs
 from apps.policies.models import Policy
 from apps.priorities.selectors.rows import open_view
 from tests.examples import first
@@ -50,7 +50,7 @@ def test_search_results_have_at_most_twenty_lines_and_ten_kilobytes(
     sign_in(client, large_grid.admin)
     answer = client.get("/search/_results", {"q": query, "policy": SLUG}, headers=HTMX)
     assert len(answer.content) <= 10_000
-    assert 0 < len(read(answer).all("[role=option]")) <= MOST_LINES
+    assert 0 < len(read(answer).all("[role=option]")) <= MOST_SEARCH_LINES
 
 
 def test_options_have_their_own_addresses_and_unique_ids(eva: Client) -> None:

@@ -147,7 +147,7 @@ def test_the_effect_has_current_and_future_ranks(computed: Site) -> None:
 
 
 def test_the_effect_in_a_large_policy_is_computed_on_request(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES_AT_ONCE", 2)
     pia = Caller(user=computed.pia)
     number = draft(pia, shares("/physics/bob", 18)).json()["id"]
     assert pia.get(f"{PATH}/{number}/effect").json()["state"] == "absent"

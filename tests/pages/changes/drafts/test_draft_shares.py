@@ -118,7 +118,7 @@ def test_three_views_show_one_draft_and_link_to_each_other_with_the_same_entry(g
         assert page.each("#views [aria-current=true]", "data-view") == [view]
         assert all(f"entry={bob}" in link for link in page.each("#views a", "href"))
         assert page.one(f"#s-{bob}").attributes["value"] == "3"
-        assert page.text("#picked-facts [data-fact=target]") == "50.0 to 75.0 %"
+        assert page.text("#picked-facts [data-fact=target]") == "50.00 to 75.00 %"
         assert page.has("#finish-publish")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_an_edit_is_shown_by_the_page(admin: Client, draft: ChangeSet, grid: Gri
     assert draft.operations == [{"op": "set_shares", "entry": uid, "shares": 50.5}]
     answer = admin.get(f"{url(draft)}?entry={uid}")
     assert names_of_operation(read(answer), "set_shares", "atlas", "50.5")
-    assert "60.0</s>" in text(answer), "the target before stands beside the new one"
+    assert "60.00</s>" in text(answer), "the target before stands beside the new one"
 
 
 def test_an_edit_is_answered_with_the_rows_of_its_group(admin: Client, draft: ChangeSet, grid: Grid) -> None:
@@ -157,6 +158,16 @@ def test_an_edit_is_answered_with_the_rows_of_its_group(admin: Client, draft: Ch
     assert 'id="some-rows"' in found
     assert 'id="draftbar"' in found
     assert names_of_operation(read(answer), "set_shares", "atlas", "20")
+
+
+def test_bars_after_an_edit_have_the_scale_of_their_group(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    uid = str(grid.uid("/atlas"))
+    parts = read(write(admin, draft, op="set_shares", entry=uid, shares="2", headers=HTMX, back="open="))
+    page = read(admin.get(url(draft)))
+    for each in (grid.uid(path) for path in ("/atlas", "/biomed", "/cms")):
+        (drawn,) = parts.all(f'[data-shifted="{each}"] .c-used svg, #e-{each} .c-used svg')
+        (anew,) = page.all(f"#e-{each} .c-used svg")
+        assert drawn.html == anew.html
 
 
 def test_a_structural_edit_reloads_the_whole_view(admin: Client, draft: ChangeSet, grid: Grid) -> None:
@@ -248,7 +259,9 @@ def test_undo_redo_and_exclude_are_forms(admin: Client, draft: ChangeSet, grid: 
     assert [each["shares"] for each in draft.operations] == [2.0]
     assert write(admin, draft, "_log", step="redo", n="5").status_code == 422
     write(admin, draft, "_log", step="reason", reason="Autumn shares\nmore")
-    assert "<title>Autumn shares" in text(admin.get(url(draft)))
+    page = text(admin.get(url(draft)))
+    assert "Autumn shares" in page, "the reason is kept"
+    assert "→ 2 shares ·" in page, "and the edit is the title"
 
 
 def test_fragments_opened_directly_lead_to_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
@@ -379,7 +392,7 @@ def test_a_pasted_table_is_previewed_and_errors_are_listed_by_line(admin: Client
 def test_a_table_of_more_edits_than_a_draft_holds_is_refused_before_they_are_checked(
     admin: Client, draft: ChangeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 1)
+    monkeypatch.setattr("apps.policies.files.import_export.MOST_APPLIED_OPERATIONS", 1)
     checked: list[int] = []
 
     def check(draft: ChangeSet, operations: list[Any], *rest: Any) -> Any:
@@ -426,7 +439,7 @@ def test_other_editors_of_the_same_entry_are_named(grid: Grid, admin: Client, dr
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 3}
     drafts.add_operations(id=other.pk, version=1, operations=[operation], at=at, actor=eva)
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="5")
-    assert names_in(read(admin.get(url(draft))).text("#neighbours"), "second", "atlas", "Rename")
+    assert names_in(read(admin.get(url(draft))).text("#neighbours"), "second", "atlas", "→ 3 shares")
 
 
 def test_submitting_redirects_to_the_review_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
@@ -436,3 +449,13 @@ def test_submitting_redirects_to_the_review_page(admin: Client, draft: ChangeSet
     assert (answer.status_code, answer["Location"]) == (303, f"/changes/{draft.pk}/")
     assert admin.get(answer["Location"]).status_code == 200
     assert draft.state == "proposed"
+
+
+def test_page_and_scripts_show_shares_with_the_same_decimals(admin: Client, grid: Grid, draft: ChangeSet) -> None:
+    write(admin, draft, op="set_shares", entry=str(grid.uid("/cms")), shares="7")
+    tree, bars = read(admin.get(url(draft))), read(admin.get(url(draft), {"view": "bars"}))
+    decimals = json.loads(text_of(bars.one("#group-numbers")))["decimals"]
+    cells = [text for page in (tree, bars) for text in page.texts("tr .c-target, tr .c-used, tr .used .num, tr .bal")]
+    shown = [number for text in cells for number in re.findall(r"\d+(?:\.\d+)?", text)]
+    assert len(shown) > 10
+    assert {len(number.partition(".")[2]) for number in shown} == {decimals}

@@ -35,7 +35,7 @@ def test_a_tried_edit_moves_targets_and_ranks_and_is_not_saved(grid: Grid, clien
     draft, root, biomed = draft_of(grid.admin), str(grid.uid("/")), str(grid.uid("/biomed"))
     found = asked(client, draft, group=root, op="set_shares", entry=biomed, shares="200")
     rows = rows_of(grid, found)
-    assert (rows["/biomed"]["before_text"], rows["/biomed"]["target_text"]) == ("30.0", "74.1\u00a0%")
+    assert (rows["/biomed"]["before_text"], rows["/biomed"]["target_text"]) == ("30.00", "74.07\u00a0%")
     assert rows["/biomed"]["places"]["direction"] == "up"
     assert rows["/atlas"]["places"]["direction"] == "down"
     assert rows["/cms"]["places"] == {"direction": "", "text": "\u2013", "phrase": "no rank changes"}

@@ -12,10 +12,10 @@ from apps.pages.changes.drafts.settings_form import read_settings, typed
 from apps.policies.files.document import read_document
 from apps.policies.formats import json_document, yaml_document
 from apps.policies.settings import PolicySettings
-from apps.web.value_texts import value_text
+from apps.web.texts.value_texts import value_text
 
 METRIC: dict[str, Any] = {
-    "weights": {"cpu_s": 1.0, "gpu_s": 16.0},
+    "weights": {"cpu_s": 1.0, "gpu_s": 16.0, "gpu:h100": 128.0, "gpu:t4": 0.0, "license/matlab": 3.0},
     "class_factors": [
         {"queue": "gpu", "partition": "", "qos": "", "factor": 2.0},
         {"queue": "", "partition": "", "qos": "debug", "factor": 0.0},

@@ -13,7 +13,7 @@ from apps.pages.changes.review.text import key_of, name_of, settings_lines
 from apps.policies import services
 from apps.policies.models import Adjustment
 from apps.web.shell import presentation
-from apps.web.value_texts import amount, date_text, value_text
+from apps.web.texts.value_texts import amount, date_text, value_text
 from tests.pages.changes.review.test_review import AT, MORE, authority, drafted, signed_in
 from tests.pages.grid import Grid
 from tests.pages.page import names_in, read

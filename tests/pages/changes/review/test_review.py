@@ -95,7 +95,8 @@ def test_the_three_layers_are_on_two_tabs(grid: Grid, bob: User) -> None:
     client = signed_in(bob)
     answer = client.get(f"/changes/{change_set.pk}/")
     diff = read(answer)
-    assert diff.text("h1") == "More for Alice."
+    assert diff.text("h1") == "alice 1 → 9 shares"
+    assert diff.text("[data-testid=reason]") == "More for Alice."
     assert names_in(diff.text("#diff [data-key=set_shares] th b"), "alice", "9")
     assert [row["line"].name for row in answer.context["effective"]] == ["bob"]
     assert diff.texts("[aria-labelledby=shifts] tbody th b, [aria-labelledby=shifts] tbody th a") == ["bob"]
@@ -300,7 +301,7 @@ def test_an_invisible_change_set_is_not_found(grid: Grid, bob: User) -> None:
 def test_effects_of_a_large_policy_are_computed_on_request(
     grid: Grid, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES_AT_ONCE", 3)
     change_set = drafted(bob, MORE)
     client = signed_in(bob)
     page = read(client.get(f"/changes/{change_set.pk}/effect/"))
@@ -393,7 +394,7 @@ def test_a_published_change_is_shown_against_its_predecessor(grid: Grid, bob: Us
 
 
 def test_a_whole_tree_based_on_an_old_revision_is_not_published(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_export, "MOST_OPERATIONS", 0)
+    monkeypatch.setattr(import_export, "MOST_APPLIED_OPERATIONS", 0)
     actor = Actor(user=grid.admin, via="page")
     file = b"path,shares\n/atlas,50\n/biomed,30\n/cms,10\n"
     made = import_export.import_policy(

@@ -59,7 +59,7 @@ def test_the_effect_of_a_large_policy_is_asked_for_with_the_proposal(
     client, small = signed_in(bob), drafted(bob, MORE)
     assert decide(client, small, "propose").status_code == 303
     assert change_effect_runs.newest_run(small) is None, "computed within the request"
-    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES_AT_ONCE", 3)
     large = drafted(bob, {**MORE, "shares": 7})
     assert decide(client, large, "propose").status_code == 303
     assert change_effect_runs.newest_run(large) is not None
@@ -68,7 +68,7 @@ def test_the_effect_of_a_large_policy_is_asked_for_with_the_proposal(
 def test_a_requested_effect_is_a_fragment_that_polls_and_tells_when_it_is_there(
     bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(change_effect_runs, "MOST_ENTRIES_AT_ONCE", 3)
     change_set = drafted(bob, MORE)
     client, here = signed_in(bob), f"/changes/{change_set.pk}/"
     asked = client.post(f"{here}compute/", headers=HTMX)

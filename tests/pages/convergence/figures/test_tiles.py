@@ -6,17 +6,20 @@ import re
 from datetime import date, timedelta
 from typing import Any
 
-import plotly.graph_objects as go
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.core import clock
+from apps.pages.convergence.figures.labels import mark_of
+from apps.pages.convergence.figures.tiles import balance_text
+from apps.priorities.level_facts import IDLE_STATES
+from apps.web.figures.used_and_target import short_balance, used_text
 from tests.instants import AT
 from tests.pages.grid import SLUG, Grid
+from tests.pages.page import Page
 from tests.series_by_hand import HandMade, put_in_place
-from tests.web.figures.schema import colored
 
 DAYS = 40
 PANELS = f"/policy/{SLUG}/convergence/figures/panels"
@@ -85,45 +88,26 @@ def test_the_csv_has_every_entry(eva: Client) -> None:
     assert lines[0].count("used") == 3
 
 
-def test_stacked_shares_sum_to_the_whole_with_target_borders(eva: Client) -> None:
-    answer = eva.get(PANELS.replace("panels", "stack") + "?days=30&view=raw").json()
-    areas = [one for one in answer["data"] if "stackgroup" in one]
-    assert [one["name"] for one in areas] == ["atlas", "biomed", "cms"], "by target"
-    assert [sum(values) for values in zip(*(one["y"] for one in areas), strict=True)] == pytest.approx(
-        [100] * 30, abs=0.02
-    )
-    borders = [one["y"][0] for one in answer["data"] if one["line"].get("dash")]
-    assert borders == [60.0, 90.0]
-    go.Figure(colored(answer["data"]), colored(answer["layout"]))
-    assert len(answer["table"]["rows"]) == 30
-
-
 def test_a_heat_map_has_a_cell_for_each_entry_and_day(eva: Client, open_grid: Grid) -> None:
     answer = eva.get(PANELS.replace("panels", "heat") + "?days=365&view=raw").json()
-    rows = answer["layout"]["yaxis"]["ticktext"]
+    rows = [one["name"] for one in answer["rows"]]
     assert set(rows) == {"atlas", "biomed", "cms"}
-
-    def color_at(name: str, day: str) -> str:
-        """Of the area that covers the middle of a cell."""
-        row = rows.index(name)
-        for area in answer["data"]:
-            if area.get("fill") == "toself":
-                for at in range(0, len(area["x"]), 6):
-                    first, last, low, high = (area["x"][at], area["x"][at + 2], area["y"][at], area["y"][at + 1])
-                    if first < f"{day} 12" and last > f"{day} 00:00" and low < row < high and first[:10] <= day:
-                        return str(area["fillcolor"])
-        return ""
-
-    last = answer["data"][-1]["x"][-1]
-    assert color_at("cms", answer["data"][-1]["x"][0]) == "$surface-3", "no demand is no state of balance"
-    assert color_at("atlas", last) == "$ice-o3", "16.7 points over"
-    assert color_at("biomed", last) == "$ice-u2", "6.7 points under"
-    read_outs = [one for one in answer["data"] if one.get("hovertemplate")]
-    assert [len(one["x"]) for one in read_outs] == [DAYS] * 3
-    assert {one["type"] for one in answer["data"]} == {"scatter"}, "what the basic bundle draws"
-    go.Figure(colored(answer["data"]), colored(answer["layout"]))
+    picture = Page(answer["svg"])
+    cells = {
+        (int(float(x)), int(float(y))): str(path.attributes["class"]).removeprefix("cell ")
+        for path in picture.all(".heat-cells path")
+        for x, y in re.findall(r"M([\d.]+) ([\d.]+)", str(path.attributes["d"]))
+    }
+    assert len(cells) == 3 * DAYS
+    assert cells[0, rows.index("cms")] == "idle", "no demand is no state of balance"
+    assert cells[DAYS - 1, rows.index("atlas")] == "ice-o3", "16.7 points over"
+    assert cells[DAYS - 1, rows.index("biomed")] == "ice-u2", "6.7 points under"
+    assert [len(one["reads"]) for one in answer["rows"]] == [DAYS] * 3
+    assert (len(answer["axis"]["stops"]), answer["axis"]["resting"]) == (DAYS, DAYS - 1)
+    over_time = eva.get(PANELS.replace("panels", "over-time") + "?range=all&view=raw").json()["axis"]
+    assert answer["axis"]["stops"] == over_time["stops"], "one cursor for both"
     lines = b"".join(eva.get(PANELS.replace("panels", "heat.csv") + "?view=raw")).decode().splitlines()
-    assert [line.split(",")[0].strip('"') for line in lines[1:]] == rows[::-1]
+    assert [line.split(",")[0].strip('"') for line in lines[1:]] == rows
 
 
 def test_live_updates_follow_the_snapshot_and_write_nothing(
@@ -156,3 +140,12 @@ def test_a_known_figure_is_304(eva: Client) -> None:
     assert (again.status_code, again.content) == (304, b"")
     other = eva.get(PANELS, {"view": "raw", "days": "7"}, headers={"If-None-Match": first["ETag"]})
     assert other.status_code == 200
+
+
+@pytest.mark.parametrize("state", IDLE_STATES)
+def test_a_day_without_demand_has_the_same_word_on_tiles_in_read_outs_and_in_the_heat_map(state: str) -> None:
+    shape, amount, word = balance_text(state, 0.05, 0.1)
+    assert (shape, amount, word) == ("idle", "", "no demand")
+    assert used_text(0.05, 0.1, state, 0.0) == f"used 5.0\u00a0%, target 10.0\u00a0%, {word}"
+    assert short_balance(0.05, 0.1, state) == f"◌ {word}"
+    assert mark_of(state, -0.05) == "$line-strong"

@@ -9,7 +9,7 @@ import pytest
 
 from apps.pages.group.inbox.forms import AnswerForm
 from apps.policies.requests.share_requests import RequestedShares
-from apps.web.request_texts import wish_text
+from apps.web.texts.request_texts import wish_text
 from tests.pages.page import names_in
 
 UNTIL = date(2027, 6, 30)

@@ -93,7 +93,9 @@ def test_only_the_own_entry_is_shown(grid: Grid) -> None:
 
 def test_only_small_parts_of_large_snapshots_are_read(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = history(grid)
-    monkeypatch.setattr(rank_history, "MOST_BYTES", 1 + sum(len(row.data) for row in Snapshot.objects.all()) // 2)
+    monkeypatch.setattr(
+        rank_history, "MOST_SNAPSHOT_BYTES", 1 + sum(len(row.data) for row in Snapshot.objects.all()) // 2
+    )
     found = history(grid)
     assert found.step == 2
     assert len(found.days) < len(whole.days)

@@ -12,6 +12,7 @@ import yaml
 
 from apps.accounts.actor import SYSTEM
 from apps.policies.services import change_settings, publish_document
+from apps.web.rest import rendering
 from tests.instants import AT
 from tests.rest_site import Caller, refused
 from tests.small_site import Site
@@ -136,6 +137,20 @@ def test_a_document_is_available_in_scheduler_formats(admin: Caller, name: str, 
     assert line in by_name.content.decode().split("\n")
     assert "the policy%27s settings" in by_name.headers["Fairshare-Dropped"]
     assert "Fairshare-Dropped" not in admin.get("policies/grid/document", {"format": "yaml"}).headers
+
+
+@pytest.mark.parametrize("name", ["json", "yaml", "csv"])
+def test_a_long_document_flows_and_is_the_one_of_a_short_body(
+    admin: Caller, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = admin.get("policies/grid/document", {"format": name})
+    assert not whole.streaming
+    monkeypatch.setattr(rendering, "_SHORT_BYTES", 10)
+    flowing = admin.get("policies/grid/document", {"format": name})
+    assert flowing.streaming
+    assert b"".join(flowing.streaming_content) == whole.content
+    for header in ("Content-Type", "Content-Disposition", "ETag", "Vary", "Cache-Control"):
+        assert flowing.headers.get(header) == whole.headers.get(header), header
 
 
 def test_a_document_in_an_unknown_format_is_refused(admin: Caller) -> None:

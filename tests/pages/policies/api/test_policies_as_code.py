@@ -96,6 +96,16 @@ def test_a_document_becomes_a_draft_without_changing_the_policy(admin: Caller) -
     assert admin.get("policies/grid").json()["head_revision"] == head
 
 
+def test_a_document_that_is_followed_leaves_published_shares_and_makes_one_draft(admin: Caller) -> None:
+    table = "path,shares\n/physics/bob,30\n/physics/zoe,1\n"
+    first, again = (
+        admin.put(f"{DOCUMENT}?keep_missing=1&follow=1", table, content_type="text/csv").json() for _ in range(2)
+    )
+    assert {what: first["counts"][what] for what in ("added", "shares")} == {"added": 1, "shares": 0}
+    assert first["change_set"] == again["change_set"]
+    assert n_drafts() == 1
+
+
 @pytest.mark.parametrize("format", ["json", "yaml", "csv"])
 def test_importing_an_exported_document_changes_nothing(admin: Caller, format: str) -> None:
     read = admin.get(f"{DOCUMENT}?format={format}")

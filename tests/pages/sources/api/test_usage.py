@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.account_ids import AccountKey
-from apps.accounts.actor import Actor
+from apps.accounts.account_keys import AccountKey
+from apps.accounts.actor import SYSTEM, Actor
 from apps.mapping.attachments import attach_account
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
+from apps.priorities.selectors import unmapped
 from tests.instants import AT
 from tests.rest_site import Caller, refused
 from tests.small_site import Site, record
@@ -63,6 +66,20 @@ def test_an_attached_account_is_not_unmapped(site: Site, meter: Caller) -> None:
         actor=Actor(user=site.admin, via="page"),
     )
     assert meter.post(PUSH, stranger).json()["unmapped"] == 0
+
+
+def test_what_a_served_snapshot_maps_is_not_resolved_again_while_its_mapping_holds(
+    site: Site, meter: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.recompute()
+    with monkeypatch.context() as patch:
+        patch.setattr(unmapped, "load_current_trees", None)
+        assert meter.post(PUSH, [JOB]).json()["unmapped"] == 0
+    rules = [Rule(kind="glob", target_uid=site.uid("/"), group_pattern="biology", suffix="/{group}/{user}")]
+    set_rules(policy_slug="grid", rules=rules, at=AT, actor=SYSTEM)
+    assert meter.post(PUSH, [JOB]).json()["unmapped"] == 1
+    site.recompute()
+    assert meter.post(PUSH, [JOB]).json()["unmapped"] == 1
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,18 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.actor import COMMAND, SYSTEM, Actor
 from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.models import Policy
-from apps.policies.services import make_policy
+from apps.policies.services import change_settings, make_policy
 from apps.priorities.selectors.import_effect import get_import_effect
+from apps.priorities.sentences.numbers import NBSP
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage import services
 from apps.usage.models import Import, Record, RejectedLine, Source
+from apps.web.shell import presentation
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import Page, read, text_of
 from tests.sign_in import sign_in
@@ -89,7 +91,7 @@ def sent(client: Client, content: bytes, **fields: Any) -> Import:
 
 
 def page_of(made: Import, page: str = "import") -> str:
-    return reverse(f"dashboard:{page}", kwargs={"import_id": made.pk})
+    return reverse(f"pages:{page}", kwargs={"import_id": made.pk})
 
 
 def shown(client: Client, url: str, **headers: str) -> Page:
@@ -153,12 +155,33 @@ def test_a_dry_run_stores_nothing_and_its_confirmation_stores_what_it_reported(
     assert Record.objects.count() == 3
 
 
+def of_day(begins_at: datetime) -> bytes:
+    """A log with one job of that day's first hours."""
+    return f"; UnixStartTime: {int(begins_at.timestamp())}\n{job(1)}".encode()
+
+
 def test_a_file_older_than_the_window_changes_no_priority_and_reports_it(as_admin: Client, source: Source) -> None:
     make_policy(slug="grid", name="Grid", at=clock.now(), actor=SYSTEM)
     old = shown(as_admin, page_of(sent(as_admin, log())))
-    assert "90" in text_of(old.item("outside-window"))
-    recent = f"; UnixStartTime: {int(clock.now().timestamp()) - 90_000}\n" + job(1)
-    assert not shown(as_admin, page_of(sent(as_admin, recent.encode()))).has("[data-testid=outside-window]")
+    begins = presentation.day(clock.now() - timedelta(days=90), clock.now())
+    assert begins in text_of(old.item("outside-window"))
+    recent = of_day(clock.now() - timedelta(hours=25))
+    assert not shown(as_admin, page_of(sent(as_admin, recent))).has("[data-testid=outside-window]")
+
+
+def test_a_file_from_before_the_last_reset_changes_no_priority_and_reports_it(as_admin: Client, source: Source) -> None:
+    monthly = {"window": {"reset": "monthly", "reset_zone": "UTC", "length_s": None, "aging": "none"}}
+    make_policy(slug="grid", name="Grid", at=clock.now(), actor=SYSTEM)
+    change_settings(policy_slug="grid", settings=monthly, reason="By the month.", at=clock.now(), actor=COMMAND)
+    reset_at = clock.now().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    before = shown(as_admin, page_of(sent(as_admin, of_day(reset_at - timedelta(hours=30)))))
+    begins = presentation.clock_time(reset_at, clock.now()).replace(NBSP, " ")
+    assert begins in text_of(before.item("outside-window"))
+    since = of_day(reset_at + timedelta(minutes=1))
+    assert not shown(as_admin, page_of(sent(as_admin, since))).has("[data-testid=outside-window]")
+    make_policy(slug="longer", name="Longer", at=clock.now(), actor=SYSTEM)
+    of_both = shown(as_admin, page_of(sent(as_admin, of_day(reset_at - timedelta(hours=31)))))
+    assert not of_both.has("[data-testid=outside-window]"), "the other policy's window reaches further"
 
 
 def test_an_import_links_to_its_unmapped_accounts(as_admin: Client, source: Source) -> None:
@@ -295,7 +318,7 @@ def test_the_import_of_another_user_is_not_found(
     as_admin: Client, as_bob: Client, source: Source, page: str, method: str
 ) -> None:
     made = sent(as_admin, log())
-    none = reverse(f"dashboard:{page}", kwargs={"import_id": made.pk + 1000})
+    none = reverse(f"pages:{page}", kwargs={"import_id": made.pk + 1000})
     answers = [getattr(as_bob, method)(url, headers={"HX-Request": "true"}) for url in (page_of(made, page), none)]
     assert [answer.status_code for answer in answers] == [404, 404]
     same = [answer.content.decode().replace(str(made.pk + 1000), "N").replace(str(made.pk), "N") for answer in answers]

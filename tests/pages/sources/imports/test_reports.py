@@ -181,7 +181,17 @@ def test_reasons_are_sentences_with_the_most_frequent_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "text"), [(1, "1 byte"), (999, "999 bytes"), (48_000_000, "48\u00a0MB"), (2_100_000_000, "2.1\u00a0GB")]
+    ("n", "text"),
+    [
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (9_940, "9.9\u00a0kB"),
+        (9_960, "10\u00a0kB"),
+        (999_600, "1.0\u00a0MB"),
+        (48_000_000, "48\u00a0MB"),
+        (999_600_000, "1.0\u00a0GB"),
+        (2_100_000_000, "2.1\u00a0GB"),
+    ],
 )
 def test_sizes_have_readable_units(n: int, text: str) -> None:
     assert size(n) == text

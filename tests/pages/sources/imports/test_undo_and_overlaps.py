@@ -46,7 +46,7 @@ def line(job: int, *, run: int = 3600) -> str:
 def sent(client: Client, body: str, **given: str) -> Import:
     fields = {"source": "abisko", "format": "auto", "time_zone": "", "mode": "real", "all_or_nothing": "false", **given}
     response = client.post(
-        reverse("dashboard:upload"), fields | {"file": SimpleUploadedFile("a.swf", (HEADER + body).encode())}
+        reverse("pages:upload"), fields | {"file": SimpleUploadedFile("a.swf", (HEADER + body).encode())}
     )
     assert response.status_code == 303, response.content.decode()
     made = Import.objects.latest("pk")
@@ -55,13 +55,13 @@ def sent(client: Client, body: str, **given: str) -> Import:
 
 
 def page(client: Client, name: str, **given: int) -> Page:
-    return read(client.get(reverse(f"dashboard:{name}", kwargs=given)))
+    return read(client.get(reverse(f"pages:{name}", kwargs=given)))
 
 
 def undo(client: Client, made: Import, reason: str = "") -> None:
-    url = reverse("dashboard:import-undo", kwargs={"import_id": made.pk})
+    url = reverse("pages:import-undo", kwargs={"import_id": made.pk})
     response = client.post(url, {"reason": reason})
-    assert (response.status_code, response["Location"]) == (303, reverse("dashboard:import", args=[made.pk]))
+    assert (response.status_code, response["Location"]) == (303, reverse("pages:import", args=[made.pk]))
 
 
 @pytest.mark.usefixtures("source")
@@ -96,7 +96,7 @@ def test_an_import_that_cannot_be_undone_names_the_reason(as_admin: Client) -> N
     assert f"{later.pk} (a.swf)" in why
     assert not shown.has('[data-testid="undo-import"]')
     undo(as_admin, first)
-    assert page(as_admin, "import", import_id=first.pk).texts("#problem .error") == [why]
+    assert page(as_admin, "import", import_id=first.pk).texts("#problem .bad") == [why]
     assert Import.objects.get(pk=first.pk).undone_run_id is None
 
 
@@ -115,7 +115,7 @@ def test_all_or_nothing_is_chosen_on_upload_and_can_change_after_a_dry_run(
     assert not Record.objects.exists()
     dry = sent(as_admin, line(1) + "bad\n", all_or_nothing="true", mode="dry")
     assert page(as_admin, "import", import_id=dry.pk).has('[data-testid="all-or-nothing"]')
-    as_admin.post(reverse("dashboard:import-confirm", args=[dry.pk]), {"take": "good"})
+    as_admin.post(reverse("pages:import-confirm", args=[dry.pk]), {"take": "good"})
     real = Import.objects.latest("pk")
     assert not real.all_or_nothing
     work_run_now(real.run_id)
@@ -144,10 +144,10 @@ def test_overlapping_hours_of_two_sources_need_a_decision_with_a_reason(as_admin
     assert hidden.items() >= {"site": "north", "kept": "abisko", "held": "peer"}.items()
     assert "Abisko" in shown.text('[name="decision"][value="drop"]')
     asked = {"site": "north", "kept": "abisko", "held": "peer", "decision": "drop", "reason": " "}
-    refused = as_admin.post(reverse("dashboard:overlap-decide"), asked)
+    refused = as_admin.post(reverse("pages:overlap-decide"), asked)
     assert [one.attributes["name"] for one in read(refused, 422).all('[aria-invalid="true"]')] == ["reason"]
-    done = as_admin.post(reverse("dashboard:overlap-decide"), asked | {"reason": "the same jobs"})
-    assert (done.status_code, done["Location"]) == (303, reverse("dashboard:overlaps"))
+    done = as_admin.post(reverse("pages:overlap-decide"), asked | {"reason": "the same jobs"})
+    assert (done.status_code, done["Location"]) == (303, reverse("pages:overlaps"))
     assert Overlap.objects.get().state == "dropped"
     after = page(as_admin, "overlaps")
     assert after.item("decisions-wanted").attributes["data-value"] == "0"
@@ -163,7 +163,7 @@ def test_all_users_see_overlaps_and_only_administrators_decide(client: Client) -
     assert shown.has('[data-testid="administrator-decides"]')
     assert not shown.has('[name="decision"]')
     asked = {"site": "north", "kept": "abisko", "held": "peer", "decision": "drop", "reason": "x"}
-    assert client.post(reverse("dashboard:overlap-decide"), asked).status_code == 403
+    assert client.post(reverse("pages:overlap-decide"), asked).status_code == 403
     assert Overlap.objects.get().state == "held"
 
 
@@ -178,7 +178,7 @@ def test_overlapping_sources_of_one_scheduler_can_be_merged(as_admin: Client) ->
     ingest_batch(source=second, rows=[RecordRow(job="2", user="a", cpus=2, **times)], at=clock.now())
     assert page(as_admin, "overlaps").has("button[value='merge']")
     given = {"site": first.site, "kept": "abisko", "held": "live", "decision": "merge", "reason": "one scheduler"}
-    assert as_admin.post(reverse("dashboard:overlap-decide"), given).status_code == 303
+    assert as_admin.post(reverse("pages:overlap-decide"), given).status_code == 303
     assert Record.objects.filter(source=first).count() == 2
     assert list(Source.objects.values_list("slug", flat=True)) == ["abisko"]
     assert page(as_admin, "overlaps").has('[data-testid="no-overlaps"]')

@@ -11,14 +11,14 @@ from django.utils import timezone
 
 from apps.accounts.actor import COMMAND
 from apps.contrib.forecast.goals.records import GoalOption, GoalSolution
-from apps.contrib.forecast.goals.selectors import get_solution, open_draft_with_option, read_goal
+from apps.contrib.forecast.goals.selectors import add_option_to_draft, get_solution, read_goal
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.core.operator_commands import OperatorCommand
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import store
 
-_MOST_SHOWN = 5
+_MOST_PRINTED_GOAL_SHARES = 5
 
 
 class Command(OperatorCommand):
@@ -54,15 +54,15 @@ class Command(OperatorCommand):
         else:
             self._print(solution)
         if options["draft"]:
-            draft = open_draft_with_option(
-                policy_slug=slug, goal=goal, lever=options["draft"], actor=COMMAND, at=clock.now()
+            draft = add_option_to_draft(
+                policy_slug=slug, goal=goal, lever=options["draft"], draft=None, actor=COMMAND, at=clock.now()
             )
             self.stderr.write(f"Draft {draft.pk}: review and publish it at /changes/{draft.pk}/")
 
     def _print(self, solution: GoalSolution) -> None:
         used, target = solution.without.actual * 100, solution.without.target * 100
         self.stdout.write(
-            f"{solution.entry}: {used:.1f} % of {target:.1f} % on {solution.at:%Y-%m-%d} if nothing changes"
+            f"{solution.path}: {used:.1f} % of {target:.1f} % on {solution.at:%Y-%m-%d} if nothing changes"
         )
         if solution.is_reached_already:
             self.stdout.write("On target: nothing has to change.")
@@ -75,14 +75,14 @@ class Command(OperatorCommand):
 
     def _print_option(self, option: GoalOption) -> None:
         self.stdout.write(f"{option.lever}: {option.actual * 100:.1f} % of {option.target * 100:.1f} %")
-        for share in option.shares[:_MOST_SHOWN]:
+        for share in option.shares[:_MOST_PRINTED_GOAL_SHARES]:
             self.stdout.write(f"  shares of {share.name}: {share.before:g} to {share.after:g}")
         if option.refund_h is not None:
             self.stdout.write(f"  refund: {option.refund_h:,.1f} hours of {option.resource}")
         if option.half_life_s is not None:
             self.stdout.write(f"  half-life: {option.half_life_s / 86_400:g} days")
-        for moved in option.moved[:_MOST_SHOWN]:
-            self.stdout.write(f"  {moved.entry:<40}{moved.points:+8.2f} points")
+        for moved in option.moved[:_MOST_PRINTED_GOAL_SHARES]:
+            self.stdout.write(f"  {moved.path:<40}{moved.points:+8.2f} points")
 
 
 def _uid_of(slug: str, text: str) -> UUID:

@@ -52,6 +52,91 @@ _OF_JOB = (
     "submission_order",
     "tasks",  # settings that affect no number
 )
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KkMmGg])")
+_TIME = re.compile(r"(\d+):(\d+):(\d+)")
+_BYTES = {
+    letter: base**power
+    for power, pair in enumerate(("Kk", "Mm", "Gg"), 1)
+    for letter, base in zip(pair, (1024, 1000), strict=True)
+}
+
+_LABELS = {
+    "weight_ticket": "Weight of tickets",
+    "weight_urgency": "Weight of urgency",
+    "weight_priority": "Weight of POSIX priority",
+    "weight_waiting_time": "Urgency per second of waiting",
+    "weight_deadline": "Urgency of a deadline",
+    "weight_tickets_functional": "Functional tickets",
+    "weight_tickets_share": "Share-tree tickets",
+    "weight_user": "Functional weight of users",
+    "weight_project": "Functional weight of projects",
+    "weight_department": "Functional weight of departments",
+    "weight_job": "Functional weight of job shares",
+    "compensation_factor": "Compensation factor",
+    "halftime": "Half-life of usage",
+    "auto_user_fshare": "Functional shares of automatic users",
+    "auto_user_oticket": "Override tickets of automatic users",
+    "auto_user_delete_time": "Idle automatic users are deleted after",
+}
+_UNITS = {"weight_deadline": "s", "halftime": "h", "weight_waiting_time": "1/s", "auto_user_delete_time": "s"}
+_AMOUNTS = 'an object of names and numbers, or text such as "cpu=1,mem=0.5"'
+_PRESETS = ", ".join(f'"{name}"' for name in PRESETS)
+
+FIELDS = (
+    CaseField("config.preset", "Settings left out are those of", f"one of {_PRESETS}", default=AS_SHIPPED),
+    *(
+        CaseField(f"config.{name}", _LABELS[name], "a number ≥ 0", default=default, unit=_UNITS.get(name, ""))
+        for name, default in DEFAULTS.items()
+    ),
+    CaseField("config.policy_hierarchy", "Policy hierarchy", 'letters of "OFS", or "NONE"', default="OFS"),
+    CaseField("config.share_override_tickets", "Override tickets are shared", "true or false", default=True),
+    CaseField("config.share_functional_shares", "Functional shares are shared", "true or false", default=True),
+    CaseField(
+        "config.max_functional_jobs_to_schedule",
+        "Pending jobs looked at",
+        "an integer ≥ 0",
+        default=MOST_FUNCTIONAL_JOBS,
+    ),
+    CaseField("config.usage_weight_list", "Weights of usage", _AMOUNTS, default={"cpu": 1}),
+    CaseField("config.halflife_decay_list", "Half-lives by resource", _AMOUNTS, default="none", unit="min"),
+    CaseField("config.urgency", "Urgency of resources", "an object of resources and numbers", default={}),
+    CaseField("config.variant", "Reading", f'"{AS_SHIPPED}", or variants joined by +', default=AS_SHIPPED),
+    CaseField("users", "Users", "a list with name, fshare, oticket, usage, project_usage and idle_s", default=[]),
+    CaseField("projects", "Projects", "a list with name, fshare, oticket and usage", default=[]),
+    CaseField("departments", "Departments", "a list with name, fshare and oticket", default=[]),
+    CaseField("usage_age_s", "Age of the usage", "a number ≥ 0", default=0, unit="s"),
+    CaseField("sharetree", "Share tree", "nested objects with name, shares, type and children; null: none", default={}),
+    CaseField("hidden_jobs", "Jobs known by urgency alone", "a list with urg; they widen the range", default=[]),
+    CaseField(
+        "jobs",
+        "Jobs",
+        "a list with id, user, project, department, state (pending, running, held, suspended), posix_priority, "
+        "override_tickets, job_share, requests, slots, submitted_s_ago or wait_time_s, deadline_in_s",
+    ),
+)
+
+TERMS = (
+    Term("nurg", "Urgency", weight="config.weight_urgency"),
+    Term("ntckts", "Tickets", weight="config.weight_ticket"),
+    Term("npprior", "POSIX priority", weight="config.weight_priority"),
+)
+
+VARIANTS = (
+    Variant(AS_SHIPPED, "As Grid Engine 8.1.9 does it", "nothing"),
+    Variant(
+        "exclude_running",
+        "Pending jobs only",
+        "running jobs are ignored in the ranges; their values are clipped to 0–1",
+    ),
+    Variant(
+        "default_zero",
+        "Zero by default",
+        "a policy that doesn't distinguish jobs counts as 0, not 0.5; POSIX priority ranges from −1 to 1",
+    ),
+    Variant("linear_urgency", "Linear urgency", "urgency is divided by the largest, without subtracting the smallest"),
+    Variant("even_split", "Even split", "an owner's functional tickets are divided evenly among the owner's jobs"),
+    Variant("exclude_running+default_zero+linear_urgency+even_split", "All variants", "all four variants together"),
+)
 
 
 @dataclass(frozen=True)
@@ -171,15 +256,6 @@ def _read_state(value: object, place: str) -> State:
     raise BadCase(f"unknown state {shown(value)}; allowed are {', '.join(get_args(State))}", place=place)
 
 
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KkMmGg])")
-_TIME = re.compile(r"(\d+):(\d+):(\d+)")
-_BYTES = {
-    letter: base**power
-    for power, pair in enumerate(("Kk", "Mm", "Gg"), 1)
-    for letter, base in zip(pair, (1024, 1000), strict=True)
-}
-
-
 def _read_requests(entry: Mapping[str, Any], place: str) -> tuple[Request, ...]:
     table = read_object(entry, "requests", place)
     return tuple(_read_request(name, table[name], f"{place}.requests.{name}") for name in table)
@@ -216,83 +292,3 @@ def _read_hidden(case: Mapping[str, Any]) -> tuple[float, ...]:
         refuse_unknown_fields(entry, ("id", "urg"), place)
         urgencies.append(read_number(entry, "urg", place, minimum=-1e100, maximum=1e100))
     return tuple(urgencies)
-
-
-_LABELS = {
-    "weight_ticket": "Weight of tickets",
-    "weight_urgency": "Weight of urgency",
-    "weight_priority": "Weight of POSIX priority",
-    "weight_waiting_time": "Urgency per second of waiting",
-    "weight_deadline": "Urgency of a deadline",
-    "weight_tickets_functional": "Functional tickets",
-    "weight_tickets_share": "Share-tree tickets",
-    "weight_user": "Functional weight of users",
-    "weight_project": "Functional weight of projects",
-    "weight_department": "Functional weight of departments",
-    "weight_job": "Functional weight of job shares",
-    "compensation_factor": "Compensation factor",
-    "halftime": "Half-life of usage",
-    "auto_user_fshare": "Functional shares of automatic users",
-    "auto_user_oticket": "Override tickets of automatic users",
-    "auto_user_delete_time": "Idle automatic users are deleted after",
-}
-_UNITS = {"weight_deadline": "s", "halftime": "h", "weight_waiting_time": "1/s", "auto_user_delete_time": "s"}
-_AMOUNTS = 'an object of names and numbers, or text such as "cpu=1,mem=0.5"'
-
-_PRESETS = ", ".join(f'"{name}"' for name in PRESETS)
-
-FIELDS = (
-    CaseField("config.preset", "Settings left out are those of", f"one of {_PRESETS}", default=AS_SHIPPED),
-    *(
-        CaseField(f"config.{name}", _LABELS[name], "a number ≥ 0", default=default, unit=_UNITS.get(name, ""))
-        for name, default in DEFAULTS.items()
-    ),
-    CaseField("config.policy_hierarchy", "Policy hierarchy", 'letters of "OFS", or "NONE"', default="OFS"),
-    CaseField("config.share_override_tickets", "Override tickets are shared", "true or false", default=True),
-    CaseField("config.share_functional_shares", "Functional shares are shared", "true or false", default=True),
-    CaseField(
-        "config.max_functional_jobs_to_schedule",
-        "Pending jobs looked at",
-        "an integer ≥ 0",
-        default=MOST_FUNCTIONAL_JOBS,
-    ),
-    CaseField("config.usage_weight_list", "Weights of usage", _AMOUNTS, default={"cpu": 1}),
-    CaseField("config.halflife_decay_list", "Half-lives by resource", _AMOUNTS, default="none", unit="min"),
-    CaseField("config.urgency", "Urgency of resources", "an object of resources and numbers", default={}),
-    CaseField("config.variant", "Reading", f'"{AS_SHIPPED}", or variants joined by +', default=AS_SHIPPED),
-    CaseField("users", "Users", "a list with name, fshare, oticket, usage, project_usage and idle_s", default=[]),
-    CaseField("projects", "Projects", "a list with name, fshare, oticket and usage", default=[]),
-    CaseField("departments", "Departments", "a list with name, fshare and oticket", default=[]),
-    CaseField("usage_age_s", "Age of the usage", "a number ≥ 0", default=0, unit="s"),
-    CaseField("sharetree", "Share tree", "nested objects with name, shares, type and children; null: none", default={}),
-    CaseField("hidden_jobs", "Jobs known by urgency alone", "a list with urg; they widen the range", default=[]),
-    CaseField(
-        "jobs",
-        "Jobs",
-        "a list with id, user, project, department, state (pending, running, held, suspended), posix_priority, "
-        "override_tickets, job_share, requests, slots, submitted_s_ago or wait_time_s, deadline_in_s",
-    ),
-)
-
-TERMS = (
-    Term("nurg", "Urgency", weight="config.weight_urgency"),
-    Term("ntckts", "Tickets", weight="config.weight_ticket"),
-    Term("npprior", "POSIX priority", weight="config.weight_priority"),
-)
-
-VARIANTS = (
-    Variant(AS_SHIPPED, "As Grid Engine 8.1.9 does it", "nothing"),
-    Variant(
-        "exclude_running",
-        "Pending jobs only",
-        "running jobs are ignored in the ranges; their values are clipped to 0–1",
-    ),
-    Variant(
-        "default_zero",
-        "Zero by default",
-        "a policy that doesn't distinguish jobs counts as 0, not 0.5; POSIX priority ranges from −1 to 1",
-    ),
-    Variant("linear_urgency", "Linear urgency", "urgency is divided by the largest, without subtracting the smallest"),
-    Variant("even_split", "Even split", "an owner's functional tickets are divided evenly among the owner's jobs"),
-    Variant("exclude_running+default_zero+linear_urgency+even_split", "All variants", "all four variants together"),
-)

@@ -76,7 +76,8 @@ WITHOUT_EFFECT = (
     "schedd_job_info",
     "schedule_interval",
 )
-_MOST_JOBS = 1_000_000_000
+_MOST_COUNTED_TICKET_JOBS = 1_000_000_000
+_PAIR = re.compile(r"\s*([^=,:\s]+)\s*=\s*([^=,:\s]+)\s*")
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def read_config(case: Mapping[str, Any]) -> Config:
             PLACE,
             default=MOST_FUNCTIONAL_JOBS,
             minimum=0,
-            maximum=_MOST_JOBS,
+            maximum=_MOST_COUNTED_TICKET_JOBS,
         ),
         auto_user_fshare=number["auto_user_fshare"],
         auto_user_oticket=number["auto_user_oticket"],
@@ -213,9 +214,6 @@ def read_object(section: Mapping[str, Any], name: str, place: str) -> dict[str, 
         return read_table(section, name)
     except BadCase as problem:
         raise BadCase(problem.message, place=f"{place}.{problem.place}") from None
-
-
-_PAIR = re.compile(r"\s*([^=,:\s]+)\s*=\s*([^=,:\s]+)\s*")
 
 
 def _read_amounts(

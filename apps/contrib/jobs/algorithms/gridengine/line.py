@@ -14,6 +14,9 @@ from apps.contrib.jobs.algorithms.gridengine.case import Job
 from apps.contrib.jobs.algorithms.gridengine.owners import KINDS, Kind, Owner
 from apps.engine.arrays import FloatArray
 
+IntArray = npt.NDArray[np.int64]
+NOBODY = 0.0  # value of an absent owner, or of one without shares or tickets
+
 
 @dataclass(frozen=True)
 class Amount:
@@ -37,10 +40,6 @@ def total_of(parts: list[Amount], otherwise: str) -> Amount:
     for part in parts:
         value += part.value
     return Amount(value, " + ".join(part.text for part in parts))
-
-
-IntArray = npt.NDArray[np.int64]
-NOBODY = 0.0  # value of an absent owner, or of one without shares or tickets
 
 
 class Line:

@@ -20,7 +20,9 @@ _FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "project": ("name", "fshare", "oticket", "usage"),
     "department": ("name", "fshare", "oticket", "members"),
 }
-_MOST_LISTED = 12  # names in a message
+_MOST_LISTED_OWNERS = 12  # names in a message
+DEFAULT = "default"  # the leaf whose shares apply to every user without an own leaf
+_MOST_TREE_NODES = 1_000_000
 
 
 @dataclass(eq=False, frozen=True)
@@ -58,7 +60,7 @@ class Owners:
                 continue
             listed = self.listed[kind]
             if kind == "project" and listed and name not in listed:
-                names = ", ".join([*listed][:_MOST_LISTED]) + (" …" if len(listed) > _MOST_LISTED else "")
+                names = ", ".join([*listed][:_MOST_LISTED_OWNERS]) + (" …" if len(listed) > _MOST_LISTED_OWNERS else "")
                 raise BadCase(f"unknown project {shown(name)}; allowed are {names}", place=f"{place}.project")
             owners[kind] = listed.get(name) or self._register(kind, name)
         return owners
@@ -142,10 +144,6 @@ def read_name(entry: Mapping[str, Any], key: str, place: str) -> str | None:
     return value
 
 
-DEFAULT = "default"  # the leaf whose shares apply to every user without an own leaf
-_MOST_NODES = 1_000_000
-
-
 @dataclass(eq=False)
 class Node:
     """One node with its shares among its siblings; a leaf is a user or a project."""
@@ -186,8 +184,8 @@ def read_share_tree(document: object, *, is_project: Container[str]) -> Node | N
         names: set[str] = set()
         for index, below in enumerate(_read_children(entry, place)):
             child_place = f"{place}.children[{index}]"
-            if depth == MAX_DEPTH or n_nodes == _MOST_NODES:
-                limit = f"{MAX_DEPTH} levels" if depth == MAX_DEPTH else f"{_MOST_NODES} nodes"
+            if depth == MAX_DEPTH or n_nodes == _MOST_TREE_NODES:
+                limit = f"{MAX_DEPTH} levels" if depth == MAX_DEPTH else f"{_MOST_TREE_NODES} nodes"
                 raise BadCase(f"is too much; at most {limit} are allowed", place=_short(child_place))
             child = node.add(_read_node(below, child_place, is_project))
             n_nodes += 1

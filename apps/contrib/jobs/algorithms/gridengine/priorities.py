@@ -13,7 +13,29 @@ from apps.contrib.jobs.algorithms.gridengine.config import Config
 from apps.contrib.jobs.algorithms.gridengine.line import Amount, total_of
 from apps.contrib.jobs.algorithms.gridengine.tickets import TicketResult, Tickets, distribute_tickets
 
-_MOST_LISTED = 6  # names in a sentence
+_MOST_LISTED_NAMES = 6  # names in a sentence
+SLOTS = "slots"
+TOO_NARROW = 0.00001  # a narrower range distinguishes no jobs
+
+COLUMNS = (
+    "prior",
+    "nurg",
+    "npprior",
+    "ntckts",
+    "urg",
+    "rrcontr",
+    "wtcontr",
+    "dlcontr",
+    "tckts",
+    "otckt",
+    "ftckt",
+    "stckt",
+    "share",
+)
+_WHY_NOTHING = {
+    "held": "held: no policy looks at it, so that every number is 0 until it is released",
+    "suspended": "suspended: no policy looks at it, so that every number is 0 until it goes on",
+}
 
 
 def about_all(case: Case, dealt: TicketResult) -> dict[str, Any]:
@@ -78,11 +100,8 @@ def _counted(n: int, what: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_LISTED
-    return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-SLOTS = "slots"
+    more = len(names) - _MOST_LISTED_NAMES
+    return ", ".join(names[:_MOST_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -136,9 +155,6 @@ def _of_deadline(job: Job, config: Config) -> Amount:
     return Amount(
         config.weight_deadline / left_s, f"{plain(config.weight_deadline)} / {plain(left_s)} (seconds to the deadline)"
     )
-
-
-TOO_NARROW = 0.00001  # a narrower range distinguishes no jobs
 
 
 @dataclass(frozen=True)
@@ -204,27 +220,6 @@ class Rules:
             return Amount(priority / HIGHEST_POSIX, f"{priority} / {HIGHEST_POSIX}")
         both = 2 * HIGHEST_POSIX
         return Amount((priority + HIGHEST_POSIX) / both, f"({priority} + {HIGHEST_POSIX}) / {both}")
-
-
-COLUMNS = (
-    "prior",
-    "nurg",
-    "npprior",
-    "ntckts",
-    "urg",
-    "rrcontr",
-    "wtcontr",
-    "dlcontr",
-    "tckts",
-    "otckt",
-    "ftckt",
-    "stckt",
-    "share",
-)
-_WHY_NOTHING = {
-    "held": "held: no policy looks at it, so that every number is 0 until it is released",
-    "suspended": "suspended: no policy looks at it, so that every number is 0 until it goes on",
-}
 
 
 def answer(case: Case) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from apps.contrib.jobs.algorithms.gridengine.line import Amount
 from apps.contrib.jobs.algorithms.gridengine.owners import Directory, Node, Owner
 from apps.engine.decay_functions import left_in_gridengine
 
+MIN_USAGE = 1.0  # usage below this part of the long-term target counts as this part
+NO_PART = 1e-300  # a smaller long-term target counts as none, because its reciprocal would not be finite
+
 
 @lru_cache(maxsize=256)
 def decay_factor(age_s: float, half_life_s: float) -> float:
@@ -44,10 +47,6 @@ def combined(usage: Mapping[str, float], weights: Mapping[str, float]) -> float:
     if total <= 0:
         return 0.0
     return sum(amount * (weights[name] / total) for name, amount in usage.items() if name in weights)
-
-
-MIN_USAGE = 1.0  # usage below this part of the long-term target counts as this part
-NO_PART = 1e-300  # a smaller long-term target counts as none, because its reciprocal would not be finite
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from apps.contrib.jobs.algorithms.gridengine.owners import KINDS, Owner
 from apps.contrib.jobs.algorithms.gridengine.sharetree import ShareTree
 
 Amounts = Mapping[Job, Amount]
+_NO_FUNCTIONAL = Amount(0.0, "0 (functional tickets are switched off)")
+_NO_TREE = Amount(0.0, "0 (no share tree, or its tickets are switched off)")
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,6 @@ def _tree_of_running(tree: ShareTree | None, running: Sequence[Job], pending: Se
         return dict.fromkeys(running, _NO_TREE)
     populated = tree.populated([*running, *pending])
     return sharetree.share_running(tree, running, sharetree.find_targets(tree, populated), populated)
-
-
-_NO_FUNCTIONAL = Amount(0.0, "0 (functional tickets are switched off)")
-_NO_TREE = Amount(0.0, "0 (no share tree, or its tickets are switched off)")
 
 
 def _distribute_to_pending(

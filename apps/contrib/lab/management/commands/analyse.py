@@ -14,9 +14,9 @@ import orjson
 
 from apps.accounts.actor import COMMAND
 from apps.contrib.lab.advisor.runs import advice_sentence
+from apps.contrib.lab.operators.figures import FIGURES
 from apps.contrib.lab.operators.records import BOUNDS, NAMES, FigureTable, as_json, columns_of, read_query
 from apps.contrib.lab.operators.selectors import (
-    FIGURES,
     OperatorsPage,
     get_figure,
     get_operators_page,
@@ -25,7 +25,7 @@ from apps.contrib.lab.operators.selectors import (
 from apps.core import clock, tables
 from apps.core.operator_commands import OperatorCommand
 from apps.priorities.serving import store
-from apps.web.operator_choices import OperatorChoice
+from apps.web.texts.operator_choices import OperatorChoice
 
 
 class Command(OperatorCommand):
@@ -71,7 +71,7 @@ class Command(OperatorCommand):
         )
 
     def _page(self, page: OperatorsPage, options: dict[str, Any]) -> None:
-        choices = [as_json(choice) for choice in page.choices]
+        choices = [as_json(choice) for choice in page.operators]
         names = [column.name for column in columns_of(OperatorChoice)]
         if options["json"]:
             self._json(page.json())
@@ -80,8 +80,8 @@ class Command(OperatorCommand):
             self._csv(names, [[choice[name] for name in names] for choice in choices])
             return
         self.stdout.write("".join(f"{text}\n" for text in (page.check.sentence, page.verdict) if text))
-        width = max(len(choice.name) for choice in page.choices)
-        for choice in page.choices:
+        width = max(len(choice.name) for choice in page.operators)
+        for choice in page.operators:
             mark = "*" if choice.is_current else " "
             self.stdout.write(f"{mark} {choice.name:<{width}}  {choice.sentence}")
         self.stdout.write(f"Figures: {', '.join(FIGURES)}")

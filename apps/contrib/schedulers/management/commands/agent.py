@@ -27,7 +27,7 @@ from agent import state
 from agent.commands import Commands
 from agent.loop import Agent
 from agent.orders import read_orders
-from agent.records import Refused, ServerFailure
+from agent.records import Refused, ServerAway, ServerFailure
 from agent.source import Source
 from apps.accounts.actor import COMMAND
 from apps.accounts.token_cache import DatabaseProbe
@@ -96,6 +96,21 @@ class Command(OperatorCommand):
             raise CommandError("The report of this pass was rejected.", returncode=REFUSED)
 
 
+def _limits_read(report: dict[str, Any]) -> dict[str, Any]:
+    """Fields of limits with their times, as the serializer of REST reads them."""
+    read: dict[str, Any] = {}
+    if report.get("account_limits"):
+        limits = _with_times(report["account_limits"], "lapses_at", "ended_at")
+        read["account_limits"] = {**limits, "accounts": [_with_times(each, "set_at") for each in limits["accounts"]]}
+    if report.get("restored_limits"):
+        read["restored_limits"] = [_with_times(each, "at") for each in report["restored_limits"]]
+    return read
+
+
+def _with_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {**fields, **{name: fields[name] and datetime.fromisoformat(fields[name]) for name in names}}
+
+
 class Services(Source):
     """The site as the agent sees it, through services of this process in place of REST.
 
@@ -112,7 +127,7 @@ class Services(Source):
             orders, _tag = self._ask(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
         except OperationalError as error:
             if self._last is None:
-                raise ServerFailure("The database doesn't answer.") from error
+                raise ServerAway("The database doesn't answer.") from error
         else:
             self._last = read_orders(orders)
         return self._last
@@ -130,13 +145,13 @@ class Services(Source):
     def report(self, report: dict[str, Any]) -> int:
         digest = hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
         times = {name: datetime.fromisoformat(report[name]) for name in ("started_at", "ended_at")}
-        read = {**report, **times, "pass": UUID(report["pass"])}
+        read = {**report, **times, **_limits_read(report), "pass": UUID(report["pass"])}
         try:
             scheduler, _pass = self._ask(
                 lambda: record_pass(name=self._name, report=read, body_sha256=digest, at=now(), actor=COMMAND)
             )
         except OperationalError as error:
-            raise ServerFailure("The database doesn't answer.") from error
+            raise ServerAway("The database doesn't answer.") from error
         return int(scheduler.revision)
 
     def clock_offset_s(self) -> float:

@@ -11,7 +11,9 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.contrib.schedulers import services, share_orders
 from apps.contrib.schedulers.api.shadow import FactorComparisonSerializer
-from apps.contrib.schedulers.models import KNOBS
+from apps.contrib.schedulers.following import follow_scheduler
+from apps.contrib.schedulers.going_back import lines_to_restore, where_seen
+from apps.contrib.schedulers.models import KNOBS, Scheduler
 from apps.contrib.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
 from apps.contrib.schedulers.selectors import (
     SchedulerView,
@@ -23,6 +25,7 @@ from apps.contrib.schedulers.selectors import (
 from apps.contrib.schedulers.switch_on import SchedulerScope, switch_on
 from apps.core.clock import now
 from apps.core.operator_commands import BAD_INPUT, REFUSED, OperatorCommand, added_actions
+from apps.web.rest.shapes import utc_text
 
 _SHOWN = 20
 _WHOLE = {"weight", "step", "every_s", *LIMITS}
@@ -75,6 +78,9 @@ class Command(OperatorCommand):
         chosen.add_argument("--send", action="store_true", help="order the agent to set shares that the policy changed")
         chosen.add_argument("--put-back", action="store_true", help="order the agent to reset shares changed by hand")
         chosen.add_argument("--take-over", action="store_true", help="copy shares changed by hand into a draft")
+        chosen.add_argument(
+            "--follow", action="store_true", help="make a draft of Slurm's accounts and users, without its shares"
+        )
         removed = what.add_parser("remove", help="disconnect a scheduler; use reset-values first")
         removed.add_argument("--reason", required=True)
         for each in (shown, removed):
@@ -85,11 +91,22 @@ class Command(OperatorCommand):
         if what in _SWITCHES:
             scheduler = _SWITCHES[what](name=options["name"], at=now(), actor=COMMAND)
             self.stdout.write(f"{scheduler.name}: revision {scheduler.revision}")
+            if what == "reset-values":
+                self._say_lines(scheduler)
             return
         if what in (added := added_actions("scheduler")):
             added[what].run(options, self.stdout.write, self.stderr.write)
             return
         getattr(self, f"_{what.replace('-', '_')}")(options)
+
+    def _say_lines(self, scheduler: Scheduler) -> None:
+        """What only the scheduler's administrator can undo: the agent never writes its configuration."""
+        lines = [line for line in lines_to_restore(scheduler) if not line.is_back or not line.is_known]
+        if lines:
+            self.stdout.write("Then write these lines of the scheduler's configuration again, and let it read them:")
+        for line in lines:
+            self.stdout.write(f"  {line.line}")
+            self.stdout.write(f"    {where_seen(line)} {utc_text(line.seen_at)}")
 
     def _add(self, options: dict[str, Any]) -> None:
         settings = {"kind": options["kind"], **_settings(options["assignments"])}
@@ -157,6 +174,9 @@ class Command(OperatorCommand):
 
     def _shares(self, options: dict[str, Any]) -> None:
         arguments: dict[str, Any] = {"name": options["name"], "at": now(), "actor": COMMAND}
+        if options["follow"]:
+            self._follow(arguments)
+            return
         difference = get_share_difference(**arguments)
         if difference is None:
             raise CommandError(f"The agent of {options['name']} has listed no shares yet.", returncode=REFUSED)
@@ -179,9 +199,17 @@ class Command(OperatorCommand):
                 f"# {len(difference.only_here)} only in the policy, {len(difference.only_there)} only there"
             )
 
+    def _follow(self, arguments: dict[str, Any]) -> None:
+        done = follow_scheduler(**arguments)
+        if done.change_set is None:
+            self.stdout.write("nothing to change: the policy has its accounts and users")
+            return
+        self.stdout.write(f"change set {done.change_set.pk}: {done.plan.in_words}")
+
     def _remove(self, options: dict[str, Any]) -> None:
         view = _view(options)
         tag = tag_of(view.scheduler)
+        self._say_lines(view.scheduler)
         services.remove_scheduler(name=options["name"], tag=tag, reason=options["reason"], at=now(), actor=COMMAND)
         self.stdout.write(f"{options['name']} is removed.")
         if view.last is not None and view.state != "reset":
@@ -212,6 +240,8 @@ def _settings(words: list[str]) -> dict[str, Any]:
             value = int(text) if text.lstrip("-").isdigit() and text.isascii() else text
         elif name == "partitions":
             value = [partition.strip() for partition in text.split(",") if partition.strip()] or None
+        elif name == "follows":
+            value = {"true": True, "false": False}.get(text.lower(), text)
         if name in LIMITS:
             settings.setdefault("limits", {})[name] = value
         else:

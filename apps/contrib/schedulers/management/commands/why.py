@@ -39,9 +39,17 @@ class Command(OperatorCommand):
             f"{waiting.scheduler}: job {waiting.job.job} of {waiting.job.user}, {waiting.reason.code or '-'}"
         )
         self.stdout.write(waiting.reason.text)
+        for text in waiting.start.sentences if waiting.start else ():
+            self.stdout.write(text)
         for part in waiting.terms:
             share = "" if part.share is None else f"{100 * part.share:6.1f} %"
             self.stdout.write(f"  {part.name:<12}{part.value:>14,.0f}  {share}".rstrip())
+        if waiting.priorities_text:
+            self.stdout.write(waiting.priorities_text)
+        for place in waiting.priorities:
+            ahead = "" if place.ahead is None else f"{place.ahead:>8,} ahead"
+            names = f"{place.partition or '-':<20}{place.qos or '-':<20}"
+            self.stdout.write(f"  {names}{place.priority:>14,.0f}{ahead}")
         if waiting.ahead_text:
             self.stdout.write(waiting.ahead_text)
         for group in waiting.groups:

@@ -1,0 +1,1 @@
+"""Allocations as files and as portals show them: read, compared with those of a policy, and written."""

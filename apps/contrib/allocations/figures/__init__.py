@@ -1,1 +1,0 @@
-"""Figures of the allocations pages: core-hours by week, and allocated core-hours left."""

@@ -1,0 +1,1 @@
+"""REST of promises of starts."""
