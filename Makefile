@@ -11,14 +11,16 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-changed test-map test-fast test-core test-all test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint docs docs-parts papers mutations mutants pictures simulate
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-changed test-map test-fast test-core test-all test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutations mutants pictures simulate
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
 	@echo "make demo    two sites, a VO and a project at 60 × speed, for a look; it keeps nothing (DEMO=--port=8300)"
 	@echo "make dev     one process that reloads code and templates, on the database of make run"
-	@echo "make test    each behaviour once   make test-changed  two minutes of it, for what differs from the last commit"
+	@echo "make test    each behaviour once; with make lint what a change has to pass"
+	@echo "make night   random examples and histories, fuzzing, mutants, what takes long: a table of findings (MINUTES, SEED)"
+	@echo "make test-changed  two minutes of it, for what differs from the last commit"
 	@echo "make test-fast  engine and services   make test-all  also what takes long"
 	@echo "make test-core  the core without any plug-in"
 	@echo "make lint    style, types, layers, migrations, links of the documentation"
@@ -73,10 +75,15 @@ WORKERS ?= 3
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal
 SEED := $(or $(SEED),$(shell date +%s))
 
-# Each behaviour once, with the same examples each time; the slowest twenty at the end. Goal: nine minutes on two idle
-# cores; runs of 30 November took 16 to 18 for 14,050 tests.
-test: setup debian schedulers
-	@$(PYTEST) --durations=20 --durations-min=1 $(TESTS)
+# Each behaviour once, with the same examples each time; the slowest twenty near the end. A few failures are tried once
+# more, alone (tests/gate.py). Goal: twelve minutes on two idle cores.
+test: setup debian
+	@sh .ci/debian schedulers
+	@$(PY) -m tests.gate -n $(WORKERS) --dist worksteal --durations=20 --durations-min=1 $(TESTS)
+
+# What searches at random or takes long, each part with its share of MINUTES, and a table of what it found.
+night: setup debian schedulers
+	@$(PY) -m tests.night --minutes $(or $(MINUTES),90) --seed $(SEED) --workers $(WORKERS)
 
 # Tests that read or run what has changed since BASE, the nearest first; after two minutes none begins.
 BASE ?= HEAD

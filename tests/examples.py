@@ -1,7 +1,7 @@
 """How many examples a property test draws: few and always the same in `make test`, many random ones in `make test-all`.
 
 Profiles go by target; whether CI is set changes nothing. `fixed` is loaded unless `--hypothesis-profile` names
-another. `fresh` draws twice as many, new ones in each run: CI does, under a limit of minutes. `deep` draws many. Both
+another. `fresh` draws twice as many, new ones in each run: `make night` does. `deep` draws many. Both
 print what fails as `@reproduce_failure`; without `--hypothesis-seed` they keep it in `.hypothesis` and try it first.
 """
 

@@ -20,7 +20,7 @@ _PREFIX = "Skipped: "
 
 
 def missing(what: str, remedy: str) -> NoReturn:
-    """Skip with the command that brings it; fail where everything has to be here (FAIRSHARE_REQUIRE_ALL=1, .ci/run)."""
+    """Skip with the command that brings it; fail where everything has to be here (FAIRSHARE_REQUIRE_ALL=1)."""
     if os.environ.get("FAIRSHARE_REQUIRE_ALL", "") not in ("", "0"):
         pytest.fail(f"{what}; {remedy} (FAIRSHARE_REQUIRE_ALL is set: this may not be skipped)", pytrace=False)
     pytest.skip(f"{what}; {remedy}")

@@ -301,6 +301,16 @@ FOUND = [
         ),
         {"/e8": 0, "/e1/e5": 0, "/e1/e7": 0},
     ),
+    # e5 counts at e2 and parts from its colleague e4 there: one of three siblings is ahead, not e2 itself, too
+    (
+        _tree(
+            _entry(6, 1, kind="user"),
+            _entry(1, 0),
+            _entry(2, 0, _entry(4, 1, kind="user"), _entry(5, "parent", kind="user")),
+            _entry(3, 0),
+        ),
+        {"/e6": 0, "/e2/e4": 0, "/e2/e5": 0},
+    ),
 ]
 
 CLAIMS: dict[str, Claim] = {
