@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-changed test-map test-fast test-core test-all test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutations mutants pictures simulate
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutations mutants pictures simulate
 .DEFAULT_GOAL := help
 
 help:
@@ -20,7 +20,6 @@ help:
 	@echo "make dev     one process that reloads code and templates, on the database of make run"
 	@echo "make test    each behaviour once; with make lint what a change has to pass"
 	@echo "make night   random examples and histories, fuzzing, mutants, what takes long: a table of findings (MINUTES, SEED)"
-	@echo "make test-changed  two minutes of it, for what differs from the last commit"
 	@echo "make test-fast  engine and services   make test-all  also what takes long"
 	@echo "make test-core  the core without any plug-in"
 	@echo "make lint    style, types, layers, migrations, links of the documentation"
@@ -84,15 +83,6 @@ test: setup debian
 # What searches at random or takes long, each part with its share of MINUTES, and a table of what it found.
 night: setup debian schedulers
 	@$(PY) -m tests.night --minutes $(or $(MINUTES),90) --seed $(SEED) --workers $(WORKERS)
-
-# Tests that read or run what has changed since BASE, the nearest first; after two minutes none begins.
-BASE ?= HEAD
-test-changed: setup
-	@$(PY) -m tests.changed --base $(BASE) --workers $(WORKERS) $(TESTS)
-
-# make test, which also records what each test reads: the map of test-changed. A third longer.
-test-map: setup debian schedulers
-	@$(PYTEST) --record-files $(TESTS)
 
 # Engine and services, without a browser. Goal: three minutes.
 test-fast: setup

@@ -85,7 +85,6 @@ pytest_plugins = [
     "tests.machine_code",
     "tests.rewritten",
     "tests.fresh_examples",
-    "tests.file_map",
     "pytester",
 ]
 if not is_engine_alone(sys.argv[1:]):

@@ -1,8 +1,7 @@
 """Tests begin with those that took longest in the last runs, dealt out to the workers: none ends long after the others.
 
 Tests that share a fixture of their module stay together: it is made anew after a test of another module. A first run
-knows no times. A limit of its own, above the suite's, says that a test takes long; then its folder decides. `--changed`
-keeps the order of the command line.
+knows no times. A limit of its own, above the suite's, says that a test takes long; then its folder decides.
 """
 
 from __future__ import annotations
@@ -38,10 +37,6 @@ class Seconds:
         self._cache.set(KEPT, others | own)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--changed", action="store_true", help="tests in the order in which they are named")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Seconds(config), "seconds")
@@ -52,9 +47,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.pluginmanager.hasplugin("randomly"):
         return
     n_workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    if config.getoption("changed"):
-        items[:] = deal([(1.0, [item]) for item in items], [], n_workers)
-        return
     cache = getattr(config, "cache", None)
     took = cache.get(KEPT, {}) if cache is not None else {}
     usual_s = float(config.getini("timeout") or 0)

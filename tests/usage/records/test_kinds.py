@@ -104,7 +104,10 @@ def test_kinds_beyond_the_most_count_in_their_sum_alone(source: Source, monkeypa
     assert not ReplacedRecord.objects.exists()
 
 
-def test_removed_records_leave_sealed_sums_by_kind(source: Source, settings: Any) -> None:
+def test_removed_records_leave_sealed_sums_by_kind(
+    source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 40
     kinds = (("energy", 7_200.0), ("gpu:h100", 2.0))
     rows = [job(number, days_ago=days, gpus=2, kinds=kinds) for number, days in enumerate((60, 60, 30, 1))]
