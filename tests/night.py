@@ -141,9 +141,9 @@ def run(part: Part, minutes: float) -> Result:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    said = kept.read_text(encoding="utf-8", errors="replace")
-    found = tuple(dict.fromkeys(line.strip() for line in _FOUND.findall(said)))
-    again = tuple(dict.fromkeys(line.strip() for line in _AGAIN.findall(said)))
+    output_text = kept.read_text(encoding="utf-8", errors="replace")
+    found = tuple(dict.fromkeys(line.strip() for line in _FOUND.findall(output_text)))
+    again = tuple(dict.fromkeys(line.strip() for line in _AGAIN.findall(output_text)))
     return Result(part, (time.monotonic() - began) / 60, status, found, again)
 
 
