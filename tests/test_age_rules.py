@@ -69,6 +69,7 @@ EXCEPTIONS = {
 }
 
 
+@pytest.mark.deep
 def test_whatever_is_deleted_or_closed_by_age_goes_by_the_believed_clock() -> None:
     raw = {name for name, is_believed in all_functions_by_age().items() if not is_believed}
     assert raw - EXCEPTIONS.keys() == set(), "take the instant from apps.accounts.clock_watch.believed"

@@ -12,6 +12,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
 from django.apps import apps as installed
 from django.db.models import ForeignKey
 from grimp import build_graph
@@ -159,6 +160,7 @@ def test_plugins_import_those_that_they_require_or_extend() -> None:
     assert imported == declared
 
 
+@pytest.mark.deep
 def test_no_module_is_imported_by_nobody() -> None:
     found_by_django = re.compile(
         r"apps(\.contrib|\.web)?\.\w+\.(__main__|apps|admin|urls|templatetags\.\w+|management\.commands\.\w+)"
@@ -365,6 +367,7 @@ def test_each_system_check_has_an_id_of_its_own() -> None:
     assert [name for name, n in Counter(ids).items() if n > 1] == []
 
 
+@pytest.mark.deep
 def test_no_module_imports_what_a_library_keeps_to_itself() -> None:
     """Such a module changes without notice, in any release."""
     ours = ("apps", "fairshare_web")

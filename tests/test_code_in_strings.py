@@ -8,11 +8,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
 
 _ROOMS = ("apps", "bench", "fairshare_web", "terminal", "tests")
 
 
+@pytest.mark.deep
 def test_code_in_strings_imports_names_that_exist() -> None:
     imports = [(path, each) for path in _sources() for each in _imports(path.read_text())]
     assert len(imports) > 50

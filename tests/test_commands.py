@@ -67,6 +67,7 @@ def test_a_forked_command_prints_and_ends_as_a_process_of_its_own(
     assert (forked.returncode, forked.stdout, forked.stderr) == (own.returncode, own.stdout, own.stderr)
 
 
+@pytest.mark.deep
 def test_most_commands_are_forked_and_those_that_would_load_something_else_are_not(
     environment: Environment, tmp_path: Path
 ) -> None:

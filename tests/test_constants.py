@@ -6,12 +6,15 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = [path for path in sorted((ROOT / "apps").rglob("*.py")) if "migrations" not in path.parts]
 _CONSTANT = re.compile(r"_{0,2}[A-Z][A-Z0-9_]*")
 _BOUND = re.compile(r"_?((?:MOST|LEAST|LONGEST|SHORTEST)(?:_\w+)?)")
 
 
+@pytest.mark.deep
 def test_constants_stand_above_functions_unless_they_hold_what_is_defined_below() -> None:
     """A module whose constants stand between functions is two modules, or one that hides its numbers."""
     late = [
@@ -60,6 +63,7 @@ def test_a_constant_between_functions_is_seen() -> None:
     assert late_constants(between) == ["MOST"]
 
 
+@pytest.mark.deep
 def test_each_bound_has_a_name_of_its_own_that_says_what_it_bounds() -> None:
     """A search for the name finds one definition and its uses, not those of other bounds."""
     modules: dict[str, list[str]] = {}

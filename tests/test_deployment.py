@@ -136,6 +136,7 @@ def test_what_the_image_keeps_makes_a_verified_backup(two_projects: Site, pruned
     assert (tmp_path / "site.backup").stat().st_size == made.n_bytes
 
 
+@pytest.mark.deep
 def test_older_pythons_are_refused_by_name(tmp_path: Path) -> None:
     """pip reads what the wheel requires; where an older Python is installed, its own pip tries the wheel."""
     needed = tomllib.loads(read("pyproject.toml"))["project"]["requires-python"]

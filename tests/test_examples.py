@@ -54,6 +54,7 @@ def drawn(elsewhere: pytest.Pytester, *options: str) -> list[str]:
     return file.read_text().split()
 
 
+@pytest.mark.deep
 def test_fresh_examples_are_others_in_each_run_and_fixed_ones_the_same(elsewhere: pytest.Pytester) -> None:
     fixed = drawn(elsewhere)
     assert drawn(elsewhere) == fixed
@@ -62,6 +63,7 @@ def test_fresh_examples_are_others_in_each_run_and_fixed_ones_the_same(elsewhere
     assert len(one) == 2 * len(fixed)
 
 
+@pytest.mark.deep
 def test_a_seed_draws_the_same_also_beside_other_modules_and_on_workers(elsewhere: pytest.Pytester) -> None:
     options = ("--hypothesis-profile=fresh", "--hypothesis-seed=7")
     alone = drawn(elsewhere, *options)
@@ -70,6 +72,7 @@ def test_a_seed_draws_the_same_also_beside_other_modules_and_on_workers(elsewher
     assert drawn(elsewhere, *options, "-n", "2") == alone
 
 
+@pytest.mark.deep
 def test_a_failure_names_the_command_that_repeats_it(elsewhere: pytest.Pytester) -> None:
     ended = elsewhere.runpytest_subprocess(
         "--hypothesis-profile=fresh", "-n", "2", "-p", "no:randomly", "-p", "no:django"

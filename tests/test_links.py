@@ -100,8 +100,9 @@ def refused_links(world: World, actor: str, *, is_deep: bool) -> list[str]:
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("actor", [*READERS, *(pytest.param(actor, marks=pytest.mark.deep) for actor in FURTHER)])
+@pytest.mark.parametrize("actor", [*READERS, *FURTHER])
 def test_no_link_that_is_shown_is_refused(
     world: World, actor: str, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:

@@ -144,6 +144,7 @@ def ask(addresses: list[site_routes.Address], readers: site_routes.Readers) -> I
     assert n_answered > 0.8 * len(addresses)
 
 
+@pytest.mark.deep
 @pytest.mark.product
 @pytest.mark.django_db(transaction=True)  # what isn't committed is never cached
 def test_no_page_and_no_route_reads_a_whole_large_table_or_makes_a_text_of_each_name(

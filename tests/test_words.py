@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 REFUSALS = {
     "BadDocument",
@@ -288,6 +290,7 @@ def _definitions() -> Iterator[tuple[str, str, str]]:
             yield f"{path}: {name}", name, docstring
 
 
+@pytest.mark.deep
 def test_docstrings_use_standard_words() -> None:
     found = {place: match[0] for place, _name, text in _definitions() if (match := VAGUE_WORDS.search(text))}
     assert found == {}

@@ -91,6 +91,7 @@ def test_changed_orders_explain_any_change(place: Place, change: dict[str, Any])
     assert place.run().returncode == 0
 
 
+@pytest.mark.deep
 def test_pausing_and_resuming_between_two_passes_accepts_the_changes(place: Place) -> None:
     many_jobs(place)
     change_all(place)

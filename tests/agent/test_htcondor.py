@@ -97,6 +97,7 @@ def test_the_factor_from_before_is_restored_after_any_number_of_changes(place: P
     assert place.scheduler.factors[BOB] == "12.5"
 
 
+@pytest.mark.deep
 def test_an_agent_that_is_killed_at_any_call_restores_all(place: Place) -> None:
     """What a command will replace is on disk before the command runs."""
     place.run("check", "--kind", "htcondor")

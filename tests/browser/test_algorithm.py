@@ -39,6 +39,7 @@ def test_fair_tree_is_set_and_its_levels_are_read_without_scripts(grid: Grid, vi
     assert (level.get_attribute("data-state"), level.inner_text().split()[0]) == ("under", "2")
 
 
+@pytest.mark.deep
 def test_who_would_move_follows_the_choice_and_is_published(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

@@ -30,6 +30,7 @@ def _compute(change_set: ChangeSet) -> Run:
     return done
 
 
+@pytest.mark.deep
 def test_days_are_chosen_and_come_by_themselves(grid: Grid, visit: Open, maria: User) -> None:
     change_set = drafted(maria, FEWER)
     window = visit()
@@ -51,6 +52,7 @@ def test_days_are_chosen_and_come_by_themselves(grid: Grid, visit: Open, maria: 
     assert "Usage is as it was" in page.inner_text("[data-testid=back-test-limits]")
 
 
+@pytest.mark.deep
 def test_the_editor_shows_the_days_of_its_last_version(grid: Grid, visit: Open, maria: User) -> None:
     change_set = drafted(maria, FEWER)
     window = visit()

@@ -204,6 +204,7 @@ def test_the_field_of_the_panel_takes_shares_and_percentages_and_says_what_it_re
     expect(page.locator("#picked-problem")).to_be_empty()
 
 
+@pytest.mark.deep
 def test_publishing_without_a_reason_marks_its_field_and_loses_nothing(
     grid: Grid, page: Page, draft: ChangeSet
 ) -> None:

@@ -92,6 +92,7 @@ def test_it_is_the_first_thing_fits_and_is_accessible(made: HandMade, visit: Ope
     window.look()
 
 
+@pytest.mark.deep
 def test_days_pass_up_to_the_end_of_the_forecast(made: HandMade, visit: Open) -> None:
     page = moving(visit).go(PAGE)
     page.wait_for_selector(f"{FIGURE}[data-drawn]")
@@ -205,6 +206,7 @@ def test_a_name_may_be_a_word_of_its_sentence(made: HandMade, monkeypatch: pytes
     expect(page.locator("[data-fair-draft]")).to_contain_text(re.compile(rf"^{re.escape(name)}: target 30"))
 
 
+@pytest.mark.deep
 def test_a_pulled_edge_drafts_a_share(made: HandMade, grid: Grid, visit: Open) -> None:
     window, page = opened(visit)
     x, y = edge_of(page, "biomed")
@@ -348,6 +350,7 @@ def test_playing_passes_over_days_without_data(made: HandMade, visit: Open, monk
     expect(page.locator(f"{FIGURE} h2")).to_contain_text("of all shares")
 
 
+@pytest.mark.deep
 @at_widths
 def test_two_hundred_entries_with_long_and_right_to_left_names_fit(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch, visit: Open, width: int

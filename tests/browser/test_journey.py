@@ -18,6 +18,7 @@ def _percent(text: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.deep
 def test_a_changed_share_updates_bar_rank_and_rest(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in_by_form()

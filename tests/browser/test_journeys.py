@@ -99,6 +99,7 @@ def test_a_manager_raises_a_share_from_the_home_and_watches_it(desk: Desk, monke
     journey.say("A share is raised from the home")
 
 
+@pytest.mark.deep
 def test_a_manager_drags_a_share_in_the_editor_and_sees_who_moves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = uid_of("/climate")
     desk.sign_in("admin")
@@ -149,6 +150,7 @@ def test_a_user_reads_why_and_when_at_once_and_why_a_job_waits_with_a_click(desk
     journey.say("Why a job waits")
 
 
+@pytest.mark.deep
 def test_a_lead_sees_who_is_off_target_and_sets_it_right(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     member = uid_of("/climate/seasonal/toveholm")
     desk.sign_in("ingrid")
@@ -175,7 +177,8 @@ def test_a_lead_sees_who_is_off_target_and_sets_it_right(desk: Desk, monkeypatch
     journey.say("A lead sets a share right")
 
 
-@pytest.mark.parametrize("hand", ["mouse", pytest.param("keys", marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("hand", ["mouse", "keys"])
 def test_a_manager_plays_sixty_days_and_fixes_the_worst_group(
     sample: None, visit: Open, hand: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def window(grid: Grid, visit: Open, joined: Path) -> Any:
     return made
 
 
+@pytest.mark.deep
 def test_a_page_asks_for_few_files_and_one_plotly_at_most(grid: Grid, window: Any) -> None:
     policy = f"/policy/{SLUG}/"
     entry = f"{policy}n/{grid.uid('/biomed')}/biomed/"

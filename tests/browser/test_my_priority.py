@@ -151,6 +151,7 @@ def test_nothing_jumps_when_cards_come(grid: Grid, visit: Open, width: int) -> N
     window.look()
 
 
+@pytest.mark.deep
 @pytest.mark.product
 def test_the_page_is_one_screen_and_a_half(grid: Grid, visit: Open) -> None:
     """It was five: secondary cards are behind one closed line."""

@@ -103,6 +103,7 @@ def test_a_second_person_approves_a_large_change_with_the_mouse(
     expect_state(change_set, "published")
 
 
+@pytest.mark.deep
 def test_a_second_person_approves_and_publishes_by_keyboard(grid: Grid, visit: Open, maria: User, lars: User) -> None:
     guard(points=5)
     change_set = drafted(lars, FEWER, {"op": "set_shares", "entry": "/cms", "shares": 40})

@@ -114,7 +114,8 @@ def test_a_picture_of_the_policy_names_its_entries(visit: Open) -> None:
     assert len(names) >= cells.count() / 2
 
 
-@pytest.mark.parametrize("width", [WIDE, *(pytest.param(width, marks=pytest.mark.deep) for width in TABLE_WIDTHS)])
+@pytest.mark.deep
+@pytest.mark.parametrize("width", [WIDE, *TABLE_WIDTHS])
 def test_no_column_of_a_table_is_out_of_sight(visit: Open, width: int) -> None:
     """Neither where the page is opened nor in a window that becomes narrower."""
     cut = {}
@@ -168,14 +169,9 @@ READ_ON = """async () => {
 }"""
 
 
-@pytest.mark.parametrize(
-    ("user", "width"),
-    [
-        pytest.param(user, width, marks=() if (user, width) == ("kimberg", 390) else pytest.mark.deep)
-        for user in STILL
-        for width in (WIDE, NARROW)
-    ],
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("user", STILL)
+@pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_pages_stay_where_they_are_while_their_parts_come(visit: Open, user: str, width: int) -> None:
     window = visit(width=width)
     window.sign_in(user)
@@ -213,9 +209,8 @@ FONT_COMES = """async () => {
 }"""
 
 
-@pytest.mark.parametrize(
-    "user", [pytest.param(user, marks=() if user == "admin" else pytest.mark.deep) for user in STILL]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("user", STILL)
 def test_pages_stay_where_they_are_when_the_font_comes(visit: Open, user: str) -> None:
     """In a wide window. In a narrow one a sentence may need a line more in another font, and that is a part of it."""
     window = visit(width=WIDE)
@@ -232,6 +227,7 @@ def test_pages_stay_where_they_are_when_the_font_comes(visit: Open, user: str) -
     assert shifts == {}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 def test_a_page_begins_with_its_answer_on_the_first_screen(visit: Open, width: int, height: int) -> None:
     below = {}

@@ -49,6 +49,7 @@ def test_a_second_factor_is_set_up_and_required_at_the_next_sign_in(grid: Grid, 
     expect(window.go(OWN).locator("[data-testid=codes-left]")).to_have_attribute("data-value", "9")
 
 
+@pytest.mark.deep
 def test_after_the_session_ended_the_dialog_asks_for_the_code_and_the_action_goes_on(grid: Grid, visit: Open) -> None:
     at, secret = clock.now(), new_secret()
     add_second_factor(

@@ -43,6 +43,7 @@ from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.usage.records import uploads
 from tests.commands import run_manage
+from tests.examples import first
 from tests.priority_site import AS_OF, Site, finished
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -172,7 +173,7 @@ def test_a_backup_goes_through_pipes(site: Site, other: Machine, tmp_path: Path)
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", first(1, PLACES))
 @pytest.mark.fault("F27")
 def test_a_killed_restore_is_done_again_with_the_same_backup_and_refuses_another(
     site: Site, other: Machine, tmp_path: Path, place: str
@@ -198,6 +199,7 @@ def test_a_killed_restore_is_done_again_with_the_same_backup_and_refuses_another
     assert asked.returncode == 0, asked.stderr.decode()[-2000:]
 
 
+@pytest.mark.deep
 @pytest.mark.faults
 @pytest.mark.fault("F27")
 def test_starting_over_removes_what_another_backup_left(site: Site, other: Machine, tmp_path: Path) -> None:

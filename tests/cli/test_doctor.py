@@ -519,6 +519,7 @@ def test_a_long_transaction_is_named_with_the_statement_that_ends_it(place: Plac
         assert f"pg_terminate_backend({session.info.backend_pid})" in found["remedy"]
 
 
+@pytest.mark.deep
 def test_a_broker_that_is_gone_or_hangs_is_named(redis: Redis) -> None:  # noqa: F811 - the value of the fixture
     assert findings("broker") == {}
     redis.process.send_signal(signal.SIGSTOP)
@@ -606,6 +607,7 @@ def run_doctor(environment: dict[str, str], *arguments: str) -> tuple[int, dict[
     return done.returncode, names, done.stdout + done.stderr
 
 
+@pytest.mark.deep
 def test_a_silent_database_and_no_broker_are_named_and_no_secret_is_printed(
     environment_without: Environment, tmp_path: Path
 ) -> None:
@@ -662,6 +664,7 @@ PRODUCTION = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)  # a stack starts within PATIENCE_S
 def test_a_running_instance_in_production_is_well(first_start: FirstStart) -> None:  # noqa: F811 - the fixture's value
     stack = Stack(like=first_start.var, settings=PRODUCTION)

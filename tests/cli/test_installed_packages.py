@@ -161,6 +161,7 @@ def warnings(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     return checked.stderr.splitlines()
 
 
+@pytest.mark.deep
 def test_the_system_check_names_each_rejected_entry_point(warnings: list[str]) -> None:
     warned = [line for line in warnings if "fairshare.W001" in line]
     assert len(warned) == 6

@@ -118,6 +118,7 @@ def story_pages(username: str) -> list[str]:
     return pages
 
 
+@pytest.mark.deep
 @pytest.mark.product
 @pytest.mark.parametrize("username", first(1, ["admin", "maria", "kimberg"]))
 def test_no_page_is_empty(sample_grid: None, username: str) -> None:

@@ -248,6 +248,7 @@ def former(first_start: FirstStart) -> Iterator[Stack]:
     stack.remove()
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
 def test_up_backs_an_instance_up_before_its_upgrade(former: Stack) -> None:
     backups = former.var / "backups"
@@ -286,6 +287,7 @@ def test_an_interrupted_upgrade_keeps_the_backup_of_before_it(tmp_path: Path, se
     assert (back_up(), printed) == ([made], []), "the upgrade is over"
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
 def test_a_failed_backup_stops_the_upgrade_and_names_the_way_without(former: Stack, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
@@ -455,13 +457,14 @@ def n_users(stack: Stack) -> str:
     return stack.manage("with_stack", "--", str(OLD / "psql"), *place, "-Xtc", question).strip()
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F26")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "killed_at",
     [
         pytest.param(("upgrade_whole",), id="at the end"),
-        pytest.param(("upgrade_loaded", "upgrade_compared", "upgrade_whole"), id="everywhere", marks=pytest.mark.deep),
+        pytest.param(("upgrade_loaded", "upgrade_compared", "upgrade_whole"), id="everywhere"),
     ],
 )
 def test_a_database_of_postgresql_15_is_loaded_into_the_present_one_however_often_it_is_killed(

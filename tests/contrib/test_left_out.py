@@ -13,6 +13,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.policies.changesets import drafts
 from tests.contrib.left_out import answers_without
+from tests.examples import first
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import Page, read
 from tests.rights_world import ISSUER, World
@@ -34,10 +35,10 @@ ALONE = {
 }
 DESCRIBES = {"allocations": "{notice}"}  # the world's notice is of a kind that this plug-in adds
 LEFT_OUT = {
+    "all": ("onboarding", "jobs", "schedulers", "allocations", "notices", "forecast", "lab", "search", "starts"),
     "forecast": ("forecast",),
     "schedulers": ("schedulers", "onboarding", "search", "starts"),
     "notices": ("notices", "allocations"),
-    "all": ("onboarding", "jobs", "schedulers", "allocations", "notices", "forecast", "lab", "search", "starts"),
 }
 OTHERS = (
     "/me/priority/",
@@ -60,7 +61,7 @@ CARDS = {"forecast": ("#submit", "#forecast"), "schedulers": ("#waiting-jobs",)}
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("left_out", LEFT_OUT)
+@pytest.mark.parametrize("left_out", first(1, LEFT_OUT))
 def test_pages_of_the_core_answer_without_a_plugin(grid: Grid, client: Client, left_out: str) -> None:
     with_all = sign_in(client, grid.alice)
     absent = OF_PLUGINS.get(left_out, ())
@@ -103,6 +104,7 @@ def _module_of(address: str) -> str:
     return str((getattr(view, "cls", None) or getattr(view, "view_class", None) or view).__module__)
 
 
+@pytest.mark.deep
 @pytest.mark.django_db(transaction=True)
 def test_settings_lead_to_the_lab_where_there_is_one(grid: Grid, client: Client) -> None:
     address, advice = f"/policy/{SLUG}/algorithm/", f'#advice-part form[action^="/policy/{SLUG}/advice/"]'
@@ -117,6 +119,7 @@ def test_settings_lead_to_the_lab_where_there_is_one(grid: Grid, client: Client)
     assert alone.text("#verdict") == whole.text("#verdict")
 
 
+@pytest.mark.deep
 @pytest.mark.django_db(transaction=True)
 def test_shares_are_dragged_without_a_prediction(grid: Grid) -> None:
     draft = drafts.open_draft(policy_slug=SLUG, at=clock.now(), actor=Actor(user=grid.admin, via="page"))

@@ -20,6 +20,7 @@ from apps.contrib.search.apps import SearchConfig
 from apps.core.plugin_checks import check_claimed_entries, check_left_out_plugins
 from apps.core.plugins import Addition, PluginConfig, keyed, plugins, with_additions
 from tests.conftest import REPOSITORY
+from tests.examples import first
 
 _SEARCH = """
 import json
@@ -108,11 +109,14 @@ def test_a_plugin_that_does_not_exist_cannot_be_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [
-        ("fails_at_once", "ModuleNotFoundError: No module named 'no_such_package'"),
-        ("fails_at_models", "RuntimeError: no table fits"),
-        ("fails_at_urls", "ZeroDivisionError: division by zero"),
-    ],
+    first(
+        1,
+        [
+            ("fails_at_once", "ModuleNotFoundError: No module named 'no_such_package'"),
+            ("fails_at_models", "RuntimeError: no table fits"),
+            ("fails_at_urls", "ZeroDivisionError: division by zero"),
+        ],
+    ),
 )
 def test_a_plugin_that_fails_when_it_is_imported_is_named_and_the_core_serves(
     broken: Path, name: str, error: str
@@ -125,6 +129,7 @@ def test_a_plugin_that_fails_when_it_is_imported_is_named_and_the_core_serves(
     assert messages[0] in ended.stderr  # the log
 
 
+@pytest.mark.deep
 def test_a_page_of_a_plugin_that_is_left_out_answers_404_with_a_sentence() -> None:
     ended = _python("-c", _SEARCH, FAIRSHARE_PLUGINS_LEFT_OUT="apps.contrib.search")
     assert ended.returncode == 0, ended.stderr
@@ -133,6 +138,7 @@ def test_a_page_of_a_plugin_that_is_left_out_answers_404_with_a_sentence() -> No
     assert "The page doesn’t exist, or you may not see it." in page
 
 
+@pytest.mark.deep
 def test_commands_of_plugins_that_are_left_out_are_gone_with_their_actions() -> None:
     everything, without_first_steps = _helps(), _helps("apps.contrib.onboarding")
     core = _helps(*(plugin.name for plugin in plugins()))

@@ -57,12 +57,14 @@ def _run(*arguments: str, path: Path, cwd: Path) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=cwd)
 
 
+@pytest.mark.deep
 def test_the_tests_of_the_page_pass(folder: Path) -> None:
     ended = _run("-m", "pytest", "-q", "--ds=fairshare_web.settings", "test_idle.py", path=folder, cwd=folder)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "2 passed" in ended.stdout
 
 
+@pytest.mark.deep
 def test_the_plugin_of_the_page_is_installed_and_served(
     folder: Path, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

@@ -23,6 +23,7 @@ from tests.core.hostile_addresses import URLS
 from tests.core.outbound_servers import OK, Serve, answering, redirect, request_of
 from tests.core.test_outbound import names
 from tests.each_case import each_case
+from tests.examples import first
 
 OUTSIDE = "https://slurm.example.org/x"
 
@@ -79,6 +80,7 @@ def test_a_name_with_a_private_address_here_is_not_sent_to_the_proxy(outside: An
     assert outside.asked == []
 
 
+@pytest.mark.deep
 def test_a_name_server_that_hangs_costs_three_seconds_at_most(outside: Any) -> None:
     closed = threading.Event()
 
@@ -133,7 +135,7 @@ def test_wrong_credentials_are_named(outside: Any, settings: Any) -> None:
     assert failed.value.code == "proxy_credentials"
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("scheme", first(1, ["http", "https"]))
 def test_a_proxy_that_hangs_ends_with_the_deadline(scheme: str, serve: Serve, settings: Any) -> None:
     def hang(connection: socket.socket, closed: threading.Event) -> None:
         request_of(connection)

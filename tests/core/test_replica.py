@@ -378,6 +378,7 @@ def test_wrong_settings_are_refused(settings: Any, monkeypatch: pytest.MonkeyPat
     assert found() == ["fairshare.E004"]
 
 
+@pytest.mark.deep
 def test_no_page_of_a_policy_needs_the_primary(
     pair: ReplicatedDatabase, browser_of_robin: Client, settings: Any
 ) -> None:

@@ -18,6 +18,7 @@ from tests.worlds import start_sample
 PAGES = sorted((REPOSITORY / "docs").rglob("*.md"))
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(900)  # each command is a process
 @pytest.mark.django_db(transaction=True)
 def test_commands_of_the_guides_print_the_shown_output(

@@ -94,6 +94,7 @@ OTHER_FILES = {
 }
 
 
+@pytest.mark.deep
 def test_each_cache_and_name_that_may_change_is_in_the_register() -> None:
     known = _declared(Kept.MEMORY) | OF_CODE_ALONE | OF_THE_PROCESS.keys()
     present = state_in_code.in_memory()

@@ -19,6 +19,7 @@ import pytest
 from apps.cli.stack import processes
 from apps.cli.stack.postgres import PostgresServer
 from apps.core.code_paths import REPOSITORY
+from tests.examples import first
 from tests.faults.conftest import FirstStart
 from tests.faults.stack import Stack, eventually
 
@@ -83,15 +84,7 @@ def test_a_first_start_creates_everything_and_the_next_one_reuses_it(first_start
 
 @pytest.mark.parametrize(
     "role",
-    [
-        "postgres",
-        "worker",
-        "outgoing",
-        *(
-            pytest.param(role, marks=pytest.mark.deep)
-            for role in ("postgres backend", "postgres child", "web", "web child", "beat")
-        ),
-    ],
+    first(1, ["worker", "outgoing", "postgres", "postgres backend", "postgres child", "web", "web child", "beat"]),
 )
 @pytest.mark.fault("F4")
 def test_any_killed_process_is_restarted(running: Stack, role: str) -> None:

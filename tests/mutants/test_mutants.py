@@ -287,6 +287,7 @@ def test_an_unknown_room_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such rooms: engin" in capsys.readouterr().err
 
 
+@pytest.mark.deep
 def test_each_accepted_survivor_is_still_a_mutant_and_has_a_reason() -> None:
     paths = {name.partition("::")[0] for name in accepted()}
     names = {

@@ -126,6 +126,7 @@ def test_sigmoid_2_is_the_finest_around_balance_at_every_target(paper_value: Pap
     assert finest.count("sigmoid-2") == n_level == 36
 
 
+@pytest.mark.deep
 @pytest.mark.paper("J5")
 def test_the_order_of_the_operators_at_most_resolutions(paper_value: PaperValue) -> None:
     operators = [get_operator(name) for name in SEVEN]

@@ -13,6 +13,7 @@ from tests.papers_by_claim import PaperValue
 ALLOCATIONS = {"/g1": 50, "/g2": 30, "/g3": 20}
 
 
+@pytest.mark.deep
 @pytest.mark.paper("3.16")
 @pytest.mark.parametrize("name", ["saturated-equal-load-start", "with-priority-group-start"])
 def test_booked_benefit_settles_at_the_allocations(name: str, paper_value: PaperValue) -> None:

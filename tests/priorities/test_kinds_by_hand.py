@@ -27,6 +27,7 @@ from apps.usage.quality.bucket_audit import audit_buckets, repair_buckets
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.undo import undo_import
 from apps.usage.services import NewImport, start_import
+from tests.examples import first
 from tests.priorities.test_units_by_hand import USERS
 from tests.priority_site import AS_OF, PROJECTS, Site, finished
 
@@ -116,7 +117,7 @@ def assert_equal(site: Site, jobs: list[RecordRow]) -> None:
     assert (comparison.n_different, comparison.n_records) == (0, len(jobs)), comparison.first
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first(1, range(4)))
 def test_delivered_usage_by_kind_equals_a_sum_by_hand(make_site: Callable[..., Site], seed: int) -> None:
     draw = Random(seed)
     site = make_site()

@@ -180,6 +180,7 @@ def test_the_slurm_queue_follows_the_policy_through_a_killed_controller_and_is_r
         assert len(set(listed(slurm, [*jobs.values(), array, held]).values())) == 1
 
 
+@pytest.mark.deep
 def test_the_grid_engine_queue_follows_the_policy_and_is_reset(
     computed_site: Site, agent_for: Callable[..., RunPass], tmp_path: Path, measure: Measure
 ) -> None:

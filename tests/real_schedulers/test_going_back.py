@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]
 USED = {("alice", "physics"): 100.0, ("bob", "physics"): 90_000.0, ("carol", "biology"): 20_000.0}  # in Slurm itself
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(300)
 def test_after_a_reset_and_the_listed_lines_the_order_is_slurms_own_again(
     release: str,

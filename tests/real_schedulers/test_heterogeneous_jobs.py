@@ -15,6 +15,7 @@ PARTS = "#SBATCH hetjob\n".join(f"#SBATCH --ntasks={n}\n" for n in (1, 2, 3))
 SCRIPT = f"#!/bin/sh\n{PARTS}sleep 1\n"
 
 
+@pytest.mark.deep
 def test_each_component_is_found_as_squeue_prints_it(slurm: SlurmSite) -> None:
     slurm.load(TREE)
     asked = ("--parsable", "--hold", "--uid=ann", "--account=hep", "--chdir=/tmp", "--output=/dev/null")

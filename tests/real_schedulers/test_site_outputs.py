@@ -14,6 +14,7 @@ from tests.real_schedulers.slurm_site import CLUSTER, TREE, SlurmSite
 pytestmark = pytest.mark.schedulers
 
 
+@pytest.mark.deep
 def test_every_command_of_the_list_prints_what_a_set_up_reads(slurm: SlurmSite) -> None:
     slurm.load(TREE)
     slurm.sacctmgr("add", "qos", "half", "set", "UsageFactor=0.5")

@@ -95,6 +95,7 @@ def test_daemons_end_when_the_test_process_is_killed(folder: Path) -> None:
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "all processes have ended")
 
 
+@pytest.mark.deep
 def test_slurm_runs_jobs_of_several_users_and_charges_them(slurm: SlurmSite) -> None:
     slurm.add_tree({"physics": (30, {"hep": (10, {"ann": 5})}), "bio": (20, {"bob": 1})})
     jobs = [slurm.submit("ann", "hep", cpus=2), slurm.submit("bob", "bio")]
@@ -115,6 +116,7 @@ def test_commands_of_a_site_run_from_outside(slurm: SlurmSite) -> None:
     assert done.stdout.startswith("slurm-wlm ")
 
 
+@pytest.mark.deep
 def test_grid_engine_orders_pending_jobs_by_override_tickets_and_accounts_for_them(gridengine: GridEngineSite) -> None:
     gridengine.configure(weight_urgency=0)
     first, second = gridengine.submit("gea", "-pe", "smp", "2", hold_queue=True), gridengine.submit("geb")

@@ -99,6 +99,7 @@ def fair_share(site: SlurmSite, account: str, user: str) -> str:
     return next((row["FairShare"] for row in site.shares() if (row["Account"], row["User"]) == (account, user)), "")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("account", ["closed", "hep", "idle", "lab"])
 def test_a_user_added_in_slurm_alone_has_the_place_that_slurm_gives(used: SlurmSite, account: str) -> None:
     newcomer = f"hal{account}"  # of its own, whatever an earlier one left behind
@@ -116,6 +117,7 @@ def test_a_user_added_in_slurm_alone_has_the_place_that_slurm_gives(used: SlurmS
         used.sacctmgr("delete", "user", newcomer)
 
 
+@pytest.mark.deep
 def test_what_sacctmgr_changes_is_followed_and_published_shares_stay(used: SlurmSite) -> None:
     head = columns_of([replace(node, shares=90.0) if node.name == "hep" else node for node in imported(used).nodes()])
     used.sacctmgr("modify", "account", "where", "name=atlas2", f"cluster={CLUSTER}", "set", "parent=bio")
@@ -143,6 +145,7 @@ def test_what_sacctmgr_changes_is_followed_and_published_shares_stay(used: Slurm
     assert operations_between(tree, again) == []
 
 
+@pytest.mark.deep
 def test_every_association_has_slurms_fair_share_after_all_that(used: SlurmSite) -> None:
     """Of one partition beside the plain one, beside an account of the user's name, parent's, and without shares."""
     used.set_usage(USAGE)

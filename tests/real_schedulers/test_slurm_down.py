@@ -57,6 +57,7 @@ def test_an_unavailable_controller_makes_no_job_vanish_and_is_retried(slurm: Slu
     assert source.collect_error == ""
 
 
+@pytest.mark.deep
 def test_empty_accounting_is_not_a_failure_but_a_lost_database_is(slurm: SlurmSite, source: Source) -> None:
     found_nothing = collect(source, "sacct -a -X --json --state=TIMEOUT -S {from} -E {to}")
     assert found_nothing.state == "succeeded", found_nothing.error

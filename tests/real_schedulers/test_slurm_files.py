@@ -55,6 +55,7 @@ def dump_of(slurm: SlurmSite, cluster: str) -> str:
     return (slurm.folder / f"{cluster}.cfg").read_text()
 
 
+@pytest.mark.deep
 def test_commands_have_the_effect_that_slurm_gives_them(slurm: SlurmSite) -> None:
     differing = {}
     commands_here = [lines for lines in COMMANDS if not (slurm.release.root and _LONE_COMMA in lines)]
@@ -71,6 +72,7 @@ def test_commands_have_the_effect_that_slurm_gives_them(slurm: SlurmSite) -> Non
     assert differing == {}, "\n".join(f"{key!r}: {value}" for key, value in differing.items())
 
 
+@pytest.mark.deep
 def test_lines_are_loaded_as_slurm_loads_them(slurm: SlurmSite) -> None:
     differing = {}
     for n, lines in enumerate(LINES):
@@ -84,6 +86,7 @@ def test_lines_are_loaded_as_slurm_loads_them(slurm: SlurmSite) -> None:
     assert differing == {}, "\n".join(f"{key!r}: {value}" for key, value in differing.items())
 
 
+@pytest.mark.deep
 def test_a_script_without_a_dump_fills_its_own_cluster_alone(slurm: SlurmSite) -> None:
     slurm.sacctmgr("add", "cluster", "beside")
     before = dump_of(slurm, "beside")

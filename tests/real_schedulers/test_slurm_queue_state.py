@@ -45,6 +45,7 @@ def listed(slurm: SlurmSite, monkeypatch: pytest.MonkeyPatch) -> Callable[[Calla
     return _listed
 
 
+@pytest.mark.deep
 def test_the_agent_lists_what_runs_what_is_free_and_what_was_taken_away(
     slurm: SlurmSite, listed: Callable[[Callable[[Queue], bool]], Queue]
 ) -> None:

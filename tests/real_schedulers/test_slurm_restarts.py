@@ -17,6 +17,7 @@ pytestmark = pytest.mark.schedulers
 USED = {("hep", "ann"): 90_000.0, ("atlas2", "cat"): 20_000.0, ("bio", "eve"): 5_000.0, ("lab", "fay"): 700.0}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("algorithm", FLAGS)
 def test_every_difference_after_a_restart_has_a_reason_that_predicts_it(slurm: SlurmSite, algorithm: str) -> None:
     slurm.load(TREE)

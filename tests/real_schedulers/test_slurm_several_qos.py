@@ -27,6 +27,7 @@ def slurm(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sl
         yield site
 
 
+@pytest.mark.deep
 def test_a_job_with_a_wckey_is_usage_of_its_account_and_user(slurm: SlurmSite) -> None:
     job = slurm.submit("ann", "hep", "--wckey=proj", seconds=2)
     slurm.wait_for_jobs()

@@ -22,6 +22,7 @@ from tests.real_schedulers.slurm_site import REST_DOOR, SlurmSite
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]
 
 
+@pytest.mark.deep
 def test_a_real_slurmrestd_is_read_by_its_socket_with_its_newest_parser(slurm: SlurmSite, settings: Any) -> None:
     slurm.add_tree({"physics": (30, {"hep": (10, {"ann": 5})}), "bio": (20, {"bob": 1})})
     jobs = [slurm.submit("ann", "hep", cpus=2), slurm.submit("bob", "bio")]

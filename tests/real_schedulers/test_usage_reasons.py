@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.schedulers, pytest.mark.django_db(transaction=True), p
 JOBS = {"hal": "idle", "bob": "hep", "eve": "bio", "fay": "lab"}
 
 
+@pytest.mark.deep
 def test_an_association_made_again_and_a_job_without_accounting(slurm: SlurmSite, settings: Any) -> None:
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(slurm.bin / name) for name in PROGRAMS]
     slurm.load(TREE)

@@ -79,6 +79,7 @@ def test_a_process_with_another_key_does_not_start(other: SiteProcess, key: str)
     assert codes() == {"worker": f"has another {key} than the process asked"}
 
 
+@pytest.mark.deep
 def test_the_command_itself_refuses_another_key_and_starts_each_role(other: SiteProcess, tmp_path: Any) -> None:
     """As a process of its own: most roles are started without the models of this product."""
     named = connection.settings_dict

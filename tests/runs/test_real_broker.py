@@ -146,6 +146,7 @@ def ask(kind: str, *subjects: str) -> list[Run]:
     return [enqueue_run(kind=kind, subject=subject, at=AT) for subject in subjects]
 
 
+@pytest.mark.deep
 def test_two_processes_of_one_queue_work_at_once_and_inspect_shows_what_on(
     redis: Redis, start_worker: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
@@ -168,6 +169,7 @@ def test_two_processes_of_one_queue_work_at_once_and_inspect_shows_what_on(
     assert redis.client().llen("series") == 1
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F30")
 def test_a_pool_that_is_stopped_hands_its_runs_back(
     redis: Redis, start_worker: Callable[..., subprocess.Popen[bytes]]

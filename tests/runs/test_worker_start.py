@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from django.apps import apps
 
 from apps.core.code_paths import REPOSITORY
@@ -21,6 +22,7 @@ print(*sorted(sys.modules))
 LEFT = ("numba", "llvmlite", "drf_spectacular.generators", "django.test", "fairshare_web.urls", "apps.web.rest.schema")
 
 
+@pytest.mark.deep
 def test_a_worker_loads_its_tasks_and_neither_the_compiler_nor_what_web_processes_need() -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "fairshare_web.settings", "CELERY_SKIP_CHECKS": "1"}
     done = subprocess.run(

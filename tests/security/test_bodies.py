@@ -326,6 +326,7 @@ def test_a_refused_body_that_never_ends_is_drained_for_a_moment(monkeypatch: pyt
     in_a_loop(bodies.drain(receive))
 
 
+@pytest.mark.deep
 def test_routes_are_loaded_at_the_start_and_not_by_the_first_body(tmp_path: Path) -> None:
     """The event loop is blocked while all views are imported, which takes seconds on a busy machine."""
     program = "import sys, fairshare_web.asgi; print('fairshare_web.urls' in sys.modules)"

@@ -38,6 +38,7 @@ def assert_answers(instance: Instance) -> None:
     assert status(ask(instance.port, lookup(instance.tokens["reader"]))) == 200
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("n", [20, 200])
 def test_stalled_bodies_block_no_one(instance: Instance, n: int) -> None:
     with dribbling(instance.port, slow_posts(instance, n)):

@@ -91,6 +91,7 @@ def _days() -> list[Day]:
     return days_of(TODAY - N_DAYS * DAY, TODAY - DAY, site_zone())
 
 
+@pytest.mark.deep
 @examples(60, suppress=HealthCheck, fixed=6)
 @given(revisions, jobs)
 def test_the_recorded_revisions_give_the_stored_series_to_the_last_bit(
@@ -111,6 +112,7 @@ def test_the_recorded_revisions_give_the_stored_series_to_the_last_bit(
                 assert ((flags & bit) > 0).tolist() == getattr(stored, name)[:, 0].tolist(), name
 
 
+@pytest.mark.deep
 @examples(60, suppress=HealthCheck, fixed=6)
 @given(revisions, jobs, st.data())
 def test_a_changed_share_moves_the_targets_of_its_siblings_and_no_others(

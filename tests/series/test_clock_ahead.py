@@ -61,6 +61,7 @@ def test_nothing_is_built_or_thinned_while_a_jump_is_not_confirmed(
     assert last_day(month) == last_on == last_complete_day(AS_OF, site_zone())
 
 
+@pytest.mark.deep
 def test_days_ahead_are_dropped_and_built_again_when_they_come(month: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a jump that lasted: each idle day would keep the targets of the wrong moment."""
     monkeypatch.setenv(clock.VARIABLE, (AS_OF + JUMP).isoformat())
@@ -94,6 +95,7 @@ def test_hours_ahead_on_the_same_day_are_dropped_and_those_before_them_built_aga
     assert hours(month) == (AS_OF - 7 * DAY, AS_OF - HOUR)
 
 
+@pytest.mark.deep
 def test_a_build_by_a_clock_that_is_behind_leaves_no_days_and_hours_without_numbers(
     month: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

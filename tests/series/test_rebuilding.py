@@ -385,6 +385,7 @@ def test_a_source_without_submit_times_has_no_waiting_jobs(built: Site) -> None:
     assert np.count_nonzero(series.used) == 15
 
 
+@pytest.mark.deep
 def test_since_when_a_source_reports_submit_times_is_the_same_whenever_days_are_built(built: Site) -> None:
     def known() -> list[bool]:
         days: list[bool] = read(built, "/physics").knows_waiting[0].tolist()
@@ -405,6 +406,7 @@ def test_since_when_a_source_reports_submit_times_is_the_same_whenever_days_are_
     assert known() == second
 
 
+@pytest.mark.deep
 def test_a_source_counts_for_submit_times_from_its_first_job_on(built: Site) -> None:
     _waits("late", 9.5, started=9.25)
     build(built)

@@ -26,7 +26,6 @@ from tests.priority_site import Site, _clock, make_site  # noqa: F401 - fixtures
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
-ALWAYS = ("overloaded, idle group", "an operator without effect")
 PARTS = ("training", "held_back", "late", "latest")
 
 
@@ -46,16 +45,13 @@ def rows() -> Iterator[list[tuple[str, ...]]]:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _params(answers: tuple[KnownAnswer, ...]) -> list[object]:
-    return [pytest.param(each, id=each.name, marks=() if each.name in ALWAYS else pytest.mark.deep) for each in answers]
-
-
 def _text(changes: dict[str, str], headline: str) -> str:
     answers = ", ".join(f"{subject} {name}" for subject, name in changes.items())
     return answers or ("no comparison" if "can't be compared" in headline else "nothing to advise")
 
 
-@pytest.mark.parametrize("known", _params((*ANSWERS, *MISLEADING)))
+@pytest.mark.deep
+@pytest.mark.parametrize("known", [*ANSWERS, *MISLEADING], ids=lambda known: known.name)
 def test_both_give_the_answer_that_follows_by_hand(
     make_site: Callable[..., Site],  # noqa: F811
     known: KnownAnswer,
@@ -99,6 +95,7 @@ def _same_numbers(answers: Answers) -> None:
             assert getattr(_facts(index), part) == getattr(each, part), (each.name, part)
 
 
+@pytest.mark.deep
 def test_a_page_shows_the_verdict_with_the_distances_of_both_parts(
     make_site: Callable[..., Site],  # noqa: F811
     client: Client,

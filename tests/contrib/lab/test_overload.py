@@ -49,9 +49,8 @@ def rows() -> Iterator[list[str]]:
     print("\n" + "\n".join(rows))
 
 
-@pytest.mark.parametrize(
-    "times", [pytest.param(1.05, marks=pytest.mark.deep), pytest.param(1.25, marks=pytest.mark.deep), 1.8]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("times", [1.05, 1.25, 1.8])
 def test_the_stated_distance_is_the_true_one_within_the_stated_error(
     make_site: Callable[..., Site],  # noqa: F811
     times: float,

@@ -49,6 +49,7 @@ def thirty_tests(site: Site, user: User, url: str) -> None:
         Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)
 
 
+@pytest.mark.deep
 @pytest.mark.django_db(transaction=True)
 def test_thirty_slow_receivers_hold_up_no_recompute(transactional_db: None, slow: SlowServer) -> None:
     thirty_tests(build_site(AT), User.objects.get(username="admin"), slow.url)

@@ -69,6 +69,7 @@ def test_a_command_sets_a_site_up_from_an_address_and_a_token(
     assert asked == {"v3", "associations", "conf", "shares", "partitions", "qos", "jobs"}
 
 
+@pytest.mark.deep
 def test_the_page_reads_the_tree_and_the_source_collects_the_log(
     make: Callable[..., Daemon], golden_dir: Path, client: Client
 ) -> None:
@@ -83,6 +84,7 @@ def test_the_page_reads_the_tree_and_the_source_collects_the_log(
     assert "c1" in client.get("/setup/").content.decode()
 
 
+@pytest.mark.deep
 def test_shares_of_slurm_are_beside_ours(make: Callable[..., Daemon], golden_dir: Path) -> None:
     daemon = make(captured(golden_dir, "26.05.5"))
     call_command("scheduler", "setup", "c1", "--slurmrestd", daemon.address)

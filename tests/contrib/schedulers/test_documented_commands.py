@@ -44,6 +44,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(600)  # a process for each
 def test_documented_commands_work_in_a_terminal(

@@ -168,6 +168,7 @@ def test_a_hidden_number_asks_the_database_what_an_unknown_one_asks(site: Site, 
     assert len(set(asked[1:])) == 1, asked
 
 
+@pytest.mark.deep
 def test_no_number_scans_the_records(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     Record.objects.bulk_create(
         [

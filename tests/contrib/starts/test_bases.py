@@ -314,6 +314,7 @@ def test_trees_of_a_day_know_only_days_before_it(monkeypatch: pytest.MonkeyPatch
     assert TREES not in before(numbers[0], 0.0)
 
 
+@pytest.mark.deep
 def test_the_plan_of_a_log_in_its_own_order_is_never_too_early_and_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_bases, "PLAN_BY_USE", "other")
     jobs = busy_log(400)

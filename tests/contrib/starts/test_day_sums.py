@@ -71,6 +71,7 @@ def test_withdrawn_promises_are_counted_apart(agent: Reports) -> None:
     assert sums(agent, "kept", "broken", "apart_kept", "apart_broken", "bursts", level=50) == (0, 0, 1, 1, 0)
 
 
+@pytest.mark.deep
 def test_expired_rows_go_and_what_they_taught_stays(agent: Reports) -> None:
     jobs = [TrueJob(str(n), n * 1_450, n * 1_450 + 37 * n % 900, n * 1_450 + 1_000) for n in range(1, 100)]
     for job in jobs:

@@ -100,6 +100,7 @@ def test_each_promise_keeps_the_facts_of_its_queue_in_bounded_bytes(new_agent: R
     assert [round(np.expm1(each["jobs_ahead"])) for each in named] == [0, 1]
 
 
+@pytest.mark.deep
 def test_trees_are_the_same_bytes_from_nothing_also_after_later_reports_and_without_machine_code(
     agent: Reports,
 ) -> None:
@@ -120,6 +121,7 @@ def test_trees_are_the_same_bytes_from_nothing_also_after_later_reports_and_with
     assert stored_of(agent.scheduler).digest == later.digest
 
 
+@pytest.mark.deep
 def test_the_future_changes_neither_trees_nor_promises_made_before_it(
     agent: Reports, new_scheduler: NewScheduler
 ) -> None:

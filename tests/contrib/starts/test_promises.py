@@ -311,6 +311,7 @@ def test_every_promise_has_one_outcome_at_each_level_and_a_replay_repeats_them(w
         assert list(entries(again.calibrations[base])) == list(entries(calibration))
 
 
+@pytest.mark.deep
 def test_promises_of_a_steady_machine_hold_as_often_as_they_say() -> None:
     """Waits of a known distribution that nobody tells, with fifty promises open at any time: 4 of 5 promises of 80 %
     hold, also those of large jobs, which wait longer.

@@ -219,7 +219,8 @@ def check_from_nothing(scheduler: Scheduler) -> None:
     assert are_as_rows_teach(scheduler)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 25))])
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(25))
 def test_sums_and_what_was_learned_follow_from_the_rows(
     new_scheduler: Callable[[], Scheduler], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def both_walks() -> Iterator[None]:
         yield
 
 
+@pytest.mark.deep
 def test_ranks_and_factors_equal_upstream(golden_dir: Path) -> None:
     cases = json.loads((golden_dir / "flux/cases.json").read_text())
     truncated = [case["id"] for case in cases if not case["exact_sums_agree"]]  # named in tests/golden/README.md

@@ -114,6 +114,7 @@ def test_an_algorithm_with_all_properties_lacks_none() -> None:
     assert _lacking(_relative) == set()
 
 
+@pytest.mark.deep
 def test_a_formula_lacks_what_it_violates_and_nothing_else() -> None:
     lacking: dict[Formula, set[str]] = {
         _by_all_usage: {"isolation", "scale_invariance", "boundaries", "monotone"},

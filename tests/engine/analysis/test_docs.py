@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from apps.engine import operators
 from apps.engine.analysis import density, job_size, properties
@@ -80,6 +81,7 @@ def tables() -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.deep
 def test_the_page_shows_what_the_engine_computes() -> None:
     text = PAGE.read_text(encoding="utf-8")
     shown = dict(re.findall(r"<!-- table: ([^>]*) -->\n(.*?)\n\n", text + "\n\n", flags=re.DOTALL))

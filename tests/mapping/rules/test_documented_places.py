@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,7 @@ def placed(resolver: Resolver, tree: TreeColumns, decided: Decided) -> oracle.Pl
     return oracle.Place(tree.path(match.entry), rule, match.joins is not None, match.member is not None)
 
 
+@pytest.mark.deep
 @examples(3_000, fixed=400)  # rules meet in many ways
 @given(
     trees(),

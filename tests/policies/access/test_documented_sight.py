@@ -123,6 +123,7 @@ A_GROUP_WITHOUT_A_LIST_OF_CHILDREN = {
 }
 
 
+@pytest.mark.deep
 @given(
     documents(),
     grants.map(as_stored),

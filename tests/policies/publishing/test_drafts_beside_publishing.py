@@ -17,6 +17,7 @@ from apps.policies import services
 from apps.policies.models import Policy, Revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.stored import load_tree
+from tests.examples import first
 from tests.instants import AT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -57,7 +58,7 @@ def edit(client: Client, entry: str, shares: int) -> str:
     return "published" if done.status_code == 200 else str(done.json()["code"])
 
 
-@pytest.mark.parametrize("is_one_entry", [False, True], ids=["own entries", "one entry"])
+@pytest.mark.parametrize("is_one_entry", first(1, [True, False]), ids=["one entry", "own entries"])
 @pytest.mark.fault("F16")
 def test_people_who_draft_and_publish_at_once_never_deadlock(grid: Policy, is_one_entry: bool) -> None:
     clients = []

@@ -119,6 +119,7 @@ REFUSED = (
 NAMED = "This version doesn’t have the decay function “plateau”"
 
 
+@pytest.mark.deep
 def test_pages_and_routes_of_the_policy_work_or_name_the_function(left: Site, client: Client, admin_user: User) -> None:
     client.force_login(admin_user)
     store.poll()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ _ACCOUNTS = _KEYS | st.builds(
 )
 
 
+@pytest.mark.deep
 @examples(300)
 @given(st.lists(_RULES, max_size=4), st.lists(_ACCOUNTS, max_size=20))
 @example([Rule("glob", _UIDS[0], suffix="/{group}/{user}")], [AccountKey("c1", "u110-1", "physics")])

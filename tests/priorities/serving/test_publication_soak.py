@@ -54,6 +54,7 @@ def publish_often(site: Site, client: Client, first: int, n: int) -> None:
             assert client.get(f"/policy/{site.slug}/{page}").status_code == 200
 
 
+@pytest.mark.deep
 def test_a_publication_of_a_small_policy_leaves_nothing_open(site: Site, admin_client: Client) -> None:
     publish_often(site, admin_client, 0, 2)
     before = held()

@@ -38,6 +38,7 @@ def made(monkeypatch: pytest.MonkeyPatch, settings: LazySettings, tmp_path: Path
     return found
 
 
+@pytest.mark.deep
 def test_each_schema_format_is_generated_once(client: Client, made: list[str]) -> None:
     first = client.get("/api/v1/schema")
     content = first.getvalue()

@@ -260,6 +260,7 @@ def test_documents_name_the_place_of_a_problem(policy: Policy) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_ten_thousand_rows_are_one_import(policy: Policy, django_assert_max_num_queries: Any) -> None:
     first = date(2026, 1, 1).toordinal()
     rows = [f"/physics,{n + 1},{date.fromordinal(first + n % 300)},2026-12-31" for n in range(10_000)]

@@ -31,12 +31,14 @@ def advice_of(site: Site) -> Advice:
     return advice
 
 
+@pytest.mark.deep
 def test_without_waiting_jobs_no_order_makes_a_difference(make_site: Callable[..., Site]) -> None:
     advice = advice_of(stored_site(make_site, FEW))
     assert not advice.is_change
     assert "Jobs waited 0\u00a0s on average: hardly any order of them makes a difference." in advice.sentence
 
 
+@pytest.mark.deep
 def test_waiting_jobs_without_requested_times_are_named(make_site: Callable[..., Site]) -> None:
     """Their demand is unknown; that of the others is known, so the answer stands."""
     unasked = tuple(Stream(entry, 0.6, asks=-1.0) for entry in (2, 3))
@@ -75,6 +77,7 @@ def test_records_of_another_policy_alone_are_no_jobs_of_this_one(make_site: Call
     assert "no job of these days has an entry in this policy" in advice.sentence
 
 
+@pytest.mark.deep
 def test_a_draft_of_the_operator_alone_is_compared_as_its_setting(make_site: Callable[..., Site]) -> None:
     """And one that changes shares says that its fair use is another one."""
     site = stored_site(make_site, overloaded(1.8))
@@ -98,6 +101,7 @@ def _draft(site: Site, operation: dict[str, Any]) -> int:
     return make_change_set(policy_slug=site.slug, new=new, at=AS_OF, actor=COMMAND).pk
 
 
+@pytest.mark.deep
 def test_a_capacity_that_doubles_is_that_of_each_day(make_site: Callable[..., Site]) -> None:
     """The backlog of the first half lasts to the end: fair use is 75 and 25 % on all days."""
     known = overloaded(1.8, more_cpus=10)

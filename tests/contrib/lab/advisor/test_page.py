@@ -46,6 +46,7 @@ def _with_half_life_of_four_days() -> None:
     row.save()
 
 
+@pytest.mark.deep
 def test_it_is_asked_for_computed_and_shown(admin: Client, site: Site) -> None:
     empty = page(admin, site)
     assert empty.item("advice").attributes["data-state"] == "absent"
@@ -76,6 +77,7 @@ def test_it_is_asked_for_computed_and_shown(admin: Client, site: Site) -> None:
     assert ChangeSet.objects.count() == n_change_sets
 
 
+@pytest.mark.deep
 def test_an_advised_change_becomes_a_draft_of_these_settings_alone(admin: Client, advised: Site) -> None:
     _with_half_life_of_four_days()
     shown = page(admin, advised)

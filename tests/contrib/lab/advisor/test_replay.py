@@ -44,6 +44,7 @@ def test_a_replay_needs_two_entries_with_jobs() -> None:
     assert Replay.of(tree, jobs_of(1, 1)) is None
 
 
+@pytest.mark.deep
 @pytest.mark.django_db
 def test_the_typical_job_is_in_the_policys_metric(make_site: Callable[..., Site]) -> None:
     """With a factor of 2 for all jobs, the median one counts twice as many hours."""

@@ -57,6 +57,7 @@ def test_advice_of_an_earlier_revision_or_month_is_stale(advised: Site) -> None:
     assert stored.advice is not None
 
 
+@pytest.mark.deep
 def test_advice_is_stale_once_usage_of_its_days_or_the_mapping_has_changed(advised: Site) -> None:
     def state() -> str:
         return get_advice(policy_slug=advised.slug, at=AS_OF, actor=COMMAND).state

@@ -102,6 +102,7 @@ def draw(page: Page) -> None:
         page.wait_for_selector(f"#fig-{name}[data-drawn]")
 
 
+@pytest.mark.deep
 def test_a_half_life_is_tried_made_a_change_set_and_reviewed_with_the_evidence(managers: Grid, visit: Open) -> None:
     maria = signed_in(visit, "maria")
     page = maria.go(f"/policy/{SLUG}/")
@@ -191,6 +192,7 @@ def test_the_builder_follows_what_is_typed_and_the_picture(managers: Grid, visit
     expect(page.locator("[data-testid=state]")).to_have_attribute("data-state", "cancelled")
 
 
+@pytest.mark.deep
 def test_a_log_is_uploaded_and_removed(managers: Grid, visit: Open) -> None:
     maria = signed_in(visit, "maria")
     page = maria.go(f"{LAB}new/")
@@ -214,6 +216,7 @@ def test_a_log_is_uploaded_and_removed(managers: Grid, visit: Open) -> None:
     expect(page.get_by_text("Experiments that were made of it keep its jobs.")).to_be_visible()
 
 
+@pytest.mark.deep
 def test_without_scripts_a_question_is_started_and_read(managers: Grid, visit: Open) -> None:
     window = signed_in(visit, "maria", scripts=False)
     page = window.go(LAB)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import product
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from apps.accounts.actor import Actor
@@ -41,6 +42,7 @@ def look(window: Visit, name: str) -> None:
         window.page.locator("#planned-waits").screenshot(path=Path(SHOTS) / f"lab-{name}-{width}-{theme}.png")
 
 
+@pytest.mark.deep
 def test_a_result_shows_planned_waits_in_each_state_of_the_queue(grid: Grid, visit: Open) -> None:
     draft_with_a_queue(grid)
     actor = Actor(user=grid.admin, via="page")

@@ -44,6 +44,7 @@ def test_a_scenario_opens_the_builder_with_its_estimate(maria: Grid, visit: Open
         expect(page.locator("#id_name")).not_to_have_value("")
 
 
+@pytest.mark.deep
 def test_figures_5_to_10_are_drawn_by_group_beside_the_printed_numbers(maria: Grid, visit: Open) -> None:
     window = signed_in(visit, "maria")
     page = window.go(f"{LAB}scenarios/")

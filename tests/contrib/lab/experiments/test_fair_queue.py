@@ -66,6 +66,7 @@ def work(messages: list[tuple[int, str]]) -> list[tuple[str, str]]:
     return list(ended.values_list("kind", "subject"))
 
 
+@pytest.mark.deep
 def test_an_experiment_ends_before_the_second_advice_that_was_asked_before_it(
     policies: list[Site], messages: list[tuple[int, str]]
 ) -> None:
@@ -78,6 +79,7 @@ def test_an_experiment_ends_before_the_second_advice_that_was_asked_before_it(
     assert max(at for at, kind in enumerate(ended) if kind == VARIANT) < of_advice[1]
 
 
+@pytest.mark.deep
 def test_many_experiments_don_t_keep_advice_waiting(policies: list[Site], messages: list[tuple[int, str]]) -> None:
     """They came first; kinds take turns."""
     for number in range(3):

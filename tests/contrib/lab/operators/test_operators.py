@@ -25,6 +25,7 @@ def figure(name: str, actor: Actor = COMMAND, **query: Any) -> Any:
     return get_figure(policy_slug=SLUG, figure=name, query=FigureQuery(**query), actor=actor)
 
 
+@pytest.mark.deep
 def test_every_figure_has_rows_of_its_record_and_a_sentence(open_grid: Grid) -> None:
     for name, made in FIGURES.items():
         found = figure(name)

@@ -34,12 +34,10 @@ def test_every_decay_function_has_an_example() -> None:
     assert set(WINDOWS) == set(DECAY_FUNCTIONS)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("always_compiled")
 @pytest.mark.parametrize("aging", sorted(DECAY_FUNCTIONS))
-@pytest.mark.parametrize(
-    "approach",
-    [pytest.param("historical", marks=pytest.mark.deep), pytest.param("active", marks=pytest.mark.deep), "predictive"],
-)
+@pytest.mark.parametrize("approach", ["historical", "active", "predictive"])
 def test_every_decay_function_applies_to_every_view(aging: str, approach: str, small: dict[str, Any]) -> None:
     small["usage"] = {"local": approach, "global": approach, "window": {"aging": aging} | WINDOWS[aging]}
     result = simulate(small)

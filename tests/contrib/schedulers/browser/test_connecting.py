@@ -24,6 +24,7 @@ from tests.worlds import fresh_process  # noqa: F401 - fixture
 _TOKEN = re.compile(r"echo (fsh_\S+) \| sudo python3 (.*)")
 
 
+@pytest.mark.deep
 def test_a_scheduler_is_connected_from_its_name_to_the_first_pass(
     grid: Grid, visit: Open, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

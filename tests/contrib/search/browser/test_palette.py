@@ -84,6 +84,7 @@ def test_search_by_keyboard(grid: Grid, visit: Open) -> None:
     expect(page.locator("#filter")).to_have_value("g/?e")
 
 
+@pytest.mark.deep
 @in_themes
 def test_answers_are_accessible_and_opened_by_keys_alone(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(width=width, theme=theme)

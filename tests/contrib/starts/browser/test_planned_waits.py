@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from playwright.sync_api import expect
 
 from apps.accounts.actor import Actor
@@ -51,6 +52,7 @@ def draft_with_a_queue(grid: Grid) -> ChangeSet:
     return services.make_change_set(policy_slug=SLUG, new=new, at=clock.now(), actor=admin)
 
 
+@pytest.mark.deep
 def test_the_review_answers_who_would_wait_longer(grid: Grid, visit: Open) -> None:
     draft = draft_with_a_queue(grid)
     window = visit()

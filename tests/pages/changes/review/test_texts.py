@@ -46,6 +46,7 @@ def page_of(grid: Grid, change_set: ChangeSet) -> Page:
     return read(signed_in(grid.admin).get(f"/changes/{change_set.pk}/"))
 
 
+@pytest.mark.deep
 def test_sentences_of_the_review(grid: Grid, snapshot: SnapshotAssertion) -> None:
     sentences = {}
     for operation, key, names in OPERATIONS:
