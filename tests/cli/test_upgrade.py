@@ -498,6 +498,7 @@ def test_a_database_of_postgresql_15_is_loaded_into_the_present_one_however_ofte
     assert not (old_instance.var / "pg.upgrade").exists()
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
 def test_a_change_of_postgresql_is_refused_before_it_begins(
     old_instance: Stack, monkeypatch: pytest.MonkeyPatch

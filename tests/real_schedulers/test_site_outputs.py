@@ -26,6 +26,7 @@ def test_every_command_of_the_list_prints_what_a_set_up_reads(slurm: SlurmSite) 
     assert read_file(get_format("sacctmgr"), outputs.dump.encode()).policy == CLUSTER
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("level", "may"), [("", False), ("None", False), ("Operator", False), ("Administrator", True)])
 def test_only_administrators_of_accounting_may_dump(slurm: SlurmSite, level: str, may: bool) -> None:
     user = "hal" if level else "slurmrest"  # one whom accounting knows, and one whom it lacks

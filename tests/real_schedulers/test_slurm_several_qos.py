@@ -41,6 +41,7 @@ def test_a_job_with_a_wckey_is_usage_of_its_account_and_user(slurm: SlurmSite) -
     assert found.jobs[0].hours * 3600 >= 2
 
 
+@pytest.mark.deep
 def test_each_partition_and_qos_of_a_job_has_a_priority(slurm: SlurmSite, release: str) -> None:
     names_qos = release != "22.05"
     slurm.sacctmgr("add", "qos", "half", "set", "priority=100")
