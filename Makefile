@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-all test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutations mutants pictures simulate
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutations mutants pictures simulate
 .DEFAULT_GOAL := help
 
 help:
@@ -20,7 +20,7 @@ help:
 	@echo "make dev     one process that reloads code and templates, on the database of make run"
 	@echo "make test    each behaviour once; with make lint what a change has to pass"
 	@echo "make night   random examples and histories, fuzzing, mutants, what takes long: a table of findings (MINUTES, SEED)"
-	@echo "make test-fast  engine and services   make test-all  also what takes long"
+	@echo "make test-fast  engine and services"
 	@echo "make test-core  the core without any plug-in"
 	@echo "make lint    style, types, layers, migrations, links of the documentation"
 	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
@@ -92,15 +92,6 @@ test-fast: setup
 # The core as a site runs it that leaves out all plug-ins; tests/conftest.py says which tests are about the whole product.
 test-core: setup debian
 	@FAIRSHARE_PLUGINS_LEFT_OUT=all $(PYTEST) $(TESTS)
-
-# The two days without faults are left to make test-federation, and the day on three hosts to make test-cluster.
-LEFT_OUT := tests/ring/test_whole_day.py::test_with_
-
-# Also what takes long, in random order, with random examples and many of them. Goal: 45 minutes. SEED=1 does it again.
-test-all: setup debian schedulers
-	@echo "SEED=$(SEED)"
-	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-300000} $(PYTEST) --deep \
-		--ignore tests/cluster --deselect $(LEFT_OUT) --hypothesis-profile=deep --hypothesis-seed=$(SEED) -p randomly --randomly-seed=$(SEED) $(TESTS)
 
 # Property tests alone, on new examples in each run and in random order, so that runs that end early reach others.
 test-fresh: setup

@@ -124,7 +124,7 @@ _server = pytest.StashKey[PostgresServer]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--deep", action="store_true", help="also what takes long: tests marked `deep` (make test-all)")
+    parser.addoption("--deep", action="store_true", help="also what takes long: tests marked `deep` (make night)")
     parser.addoption("--minutes", type=float, help="begin no test later than so many minutes after the first")
 
 

@@ -1,8 +1,8 @@
-"""How many examples a property test draws: few and always the same in `make test`, many random ones in `make test-all`.
+"""How many examples a property test draws: few and always the same in `make test`, new ones in `make night`.
 
 Profiles go by target; whether CI is set changes nothing. `fixed` is loaded unless `--hypothesis-profile` names
-another. `fresh` draws twice as many, new ones in each run: `make night` does. `deep` draws many. Both
-print what fails as `@reproduce_failure`; without `--hypothesis-seed` they keep it in `.hypothesis` and try it first.
+another. `fresh` draws twice as many, new ones in each run. It prints what fails as `@reproduce_failure`; without
+`--hypothesis-seed` it keeps it in `.hypothesis` and tries it first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-FIXED, FRESH, DEEP = "fixed", "fresh", "deep"
+FIXED, FRESH = "fixed", "fresh"
 _ORDINARY = 100
 _FEWEST = 12  # as far as a test asks for so many
 _TIMED = (HealthCheck.too_slow,)  # a busy machine is no finding
@@ -30,23 +30,21 @@ def register_profiles() -> None:
     settings.register_profile(
         FIXED, basis, max_examples=_count(_ORDINARY, FIXED), derandomize=True, database=None, print_blob=False
     )
-    for name in (FRESH, DEEP):
-        settings.register_profile(name, basis, max_examples=_count(_ORDINARY, name), print_blob=True)
+    settings.register_profile(FRESH, basis, max_examples=_count(_ORDINARY, FRESH), print_blob=True)
     settings.load_profile(FIXED)
     _draw_without_constants_of_the_code()
     show_values()
 
 
 def _draw_without_constants_of_the_code() -> None:
-    """But in `deep`: what is drawn would depend on which modules happen to be imported, and on every literal in them.
+    """Else what is drawn would depend on which modules happen to be imported, and on every literal in them.
 
     A failure of `fresh` comes again by its seed, also where its test runs alone.
     """
-    gather = providers._get_local_constants
     none = providers._local_constants
 
     def constants() -> Constants:
-        return gather() if settings.get_current_profile_name() == DEEP else none
+        return none
 
     providers._get_local_constants = constants
 
@@ -72,7 +70,7 @@ def examples(
 
 
 def first(count: int, cases: Iterable[Any]) -> list[Any]:
-    """Cases of one rule: so many in `make test`, the others in `make test-all` too."""
+    """Cases of one rule: so many in `make test`, the others in `make night` too."""
     return [case if number < count else _deep(case) for number, case in enumerate(cases)]
 
 
@@ -88,4 +86,4 @@ def new_uid() -> UUID:
 
 def _count(count: int, profile: str, fixed: int | None = None) -> int:
     few = fixed or max(count // 8, min(count, _FEWEST))
-    return {FIXED: few, FRESH: min(2 * few, count), DEEP: 2 * count}.get(profile, count)
+    return {FIXED: few, FRESH: min(2 * few, count)}.get(profile, count)

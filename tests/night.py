@@ -95,8 +95,8 @@ def parts(seed: int, workers: int) -> list[Part]:
         Part(
             "deep tests",
             0.9,
-            [*pytest, "-m", "deep", *(f"--deselect={name}" for name in LEFT_OUT), "--minutes={minutes}"],
-            "make test TESTS='--deep -m deep'",
+            [*pytest, "-m", "deep", *ordered, *(f"--deselect={name}" for name in LEFT_OUT), "--minutes={minutes}"],
+            f"make test TESTS='--deep -m deep -p randomly --randomly-seed={seed}'",
         ),
     ]
     if release := last_release():

@@ -1,7 +1,7 @@
 """axe in a page: every rule of WCAG 2.2 A and AA and of best practice, and the contrast of each look once.
 
 A page has many cells of the same colour, size and weight on the same ground: axe measures each of them, which is two
-thirds of its time. `make test-all` (`every`) has it measure them all.
+thirds of its time. `make night` (`every`) has it measure them all.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ WIDE, NARROW = 1440, 390
 PATIENCE_MS = 30_000  # a busy machine is no finding
 expect.set_options(timeout=PATIENCE_MS)
 # Pages open in a wide window with the light theme; the width is then also checked in a narrow window, and of every page
-# axe with the dark theme (tests/every_page). `make test-all` opens pages in each combination.
+# axe with the dark theme (tests/every_page). `make night` opens pages in each combination.
 in_windows = pytest.mark.parametrize(
     ("width", "theme"),
     [
@@ -177,7 +177,7 @@ class Visit:
     def look(self) -> None:
         """No finding of axe, and nothing wider than the window. The theme stays.
 
-        `make test-all` checks both themes. Only the width is checked without scripts, because axe needs the timers of
+        `make night` checks both themes. Only the width is checked without scripts, because axe needs the timers of
         the page, and where another variant of the same journey runs axe.
         """
         assert self.overflow() <= 0, self.page.url

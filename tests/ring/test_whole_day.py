@@ -1,4 +1,4 @@
-"""The Grid-wide evaluation on nine real instances, 288 rounds a day: `make test-federation`; one day in `test-all`.
+"""The Grid-wide evaluation on nine real instances, 288 rounds a day: `make test-federation`; one day in `make night`.
 
 With global usage below the VOs two projects get their shares although they run at half of the sites; with each
 site's own usage they get half of them; and on a day on which peers fail and cheat, the rest of the grid gets its shares
