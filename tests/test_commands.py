@@ -47,6 +47,7 @@ def shell(code: str, env: dict[str, str], *, stdin: bytes = b"", cwd: Path = REP
     return done.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "arguments",
     [

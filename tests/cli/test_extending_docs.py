@@ -60,6 +60,7 @@ def test_every_kind_has_an_example_on_the_page() -> None:
     assert sorted(re.findall(r'entry-points\."(.+?)"', announced)) == sorted(GROUPS)
 
 
+@pytest.mark.deep
 def test_the_package_of_the_page_is_installed_and_used(installed: Path) -> None:
     ended = _run("-c", _PROGRAM, path=installed)
     assert ended.returncode == 0, ended.stderr

@@ -181,6 +181,7 @@ def test_the_system_check_names_each_rejected_entry_point(warnings: list[str]) -
     assert "fairshare.operators, " in "\n".join(warnings)
 
 
+@pytest.mark.deep
 def test_the_system_check_names_each_entry_point_of_a_removed_group(warnings: list[str]) -> None:
     """It isn't even imported, and isn't taken for a slip of the pen."""
     for n, group in enumerate(REMOVED_GROUPS):

@@ -42,6 +42,7 @@ def pytest_without_plugins(*arguments: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.deep
 def test_tests_that_import_plugins_are_loaded_without_them() -> None:
     """Of the test below what is likeliest to fail: an import at the head of a test of the core."""
     tests = REPOSITORY / "tests"

@@ -110,6 +110,7 @@ def test_each_table_is_in_the_register_or_of_reports_and_decisions() -> None:
     assert known - present == set(), "these are gone"
 
 
+@pytest.mark.deep
 def test_each_module_that_writes_files_declares_them() -> None:
     known = {module for module, state in declared() if state.kept == Kept.FILE} | OTHER_FILES.keys()
     present = state_in_code.modules_with_files()

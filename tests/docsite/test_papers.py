@@ -45,6 +45,7 @@ def test_each_marked_test_passed_in_the_stored_run_and_no_other_is_stored() -> N
     assert records.PATH.read_text(encoding="utf-8") == records.text_of(records.load())
 
 
+@pytest.mark.deep
 def test_every_claim_and_every_figure_is_on_the_page_once() -> None:
     text = (REPOSITORY / "docs/appendices/papers.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\w.]+) \| ", text, re.MULTILINE)

@@ -49,6 +49,7 @@ def requests() -> Iterator[Request]:
                 yield Request(f"{page.name}: {method} {path}", method, path, body)
 
 
+@pytest.mark.deep
 @pytest.mark.django_db(transaction=True)
 def test_requests_of_the_guides_are_answered(sample_grid: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
@@ -77,6 +78,7 @@ _COMMAND = re.compile(r"^\.venv/bin/python manage\.py (.+)$", re.MULTILINE)
 _JOBS = [{"id": "a", "group": "/climate/seasonal", "benefit": 1}]
 
 
+@pytest.mark.deep
 @pytest.mark.django_db(transaction=True)
 def test_commands_on_files_of_the_reader_run(
     sample_grid: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from apps.core.code_paths import REPOSITORY
@@ -32,6 +33,7 @@ def test_the_rules_are_valid_for_prometheus() -> None:
     assert f"{len(rules)} rules found" in promtool("check", "rules", RULES)
 
 
+@pytest.mark.deep
 def test_each_alert_waits_fires_and_resolves() -> None:
     found = promtool("test", "rules", *(path.name for path in UNIT_TESTS))
     assert found.count("SUCCESS") == len(UNIT_TESTS) == 2

@@ -179,6 +179,7 @@ def test_a_mutant_of_code_that_no_function_runs_is_refused(mutants: list[Mutant]
         apply(next(each for each in mutants if each.function), TEXT, {})
 
 
+@pytest.mark.deep
 def test_a_constant_that_cannot_be_evaluated_is_refused() -> None:
     """A usual import would fail then, and with it every test."""
     path = "apps/usage/parsers/records_json.py"

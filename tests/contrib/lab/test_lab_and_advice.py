@@ -126,6 +126,7 @@ def test_a_page_shows_the_verdict_with_the_distances_of_both_parts(
     assert "relative is nearer to fair use than the base." in listed.item("experiment").text()
 
 
+@pytest.mark.deep
 def test_other_processors_than_those_of_history_have_no_verdict(make_site: Callable[..., Site]) -> None:  # noqa: F811
     known = overloaded(1.8)
     detail = experiment(stored_site(make_site, known), variants_of(known)[:1], cpus={"grid-c1": 20})

@@ -54,6 +54,7 @@ def make(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
         daemon.close()
 
 
+@pytest.mark.deep
 def test_a_command_sets_a_site_up_from_an_address_and_a_token(
     make: Callable[..., Daemon], golden_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

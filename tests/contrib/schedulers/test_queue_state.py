@@ -199,6 +199,7 @@ def test_tasks_that_wait_together_are_counted(tasks: str, number: int) -> None:
     assert n_tasks(tasks) == number
 
 
+@pytest.mark.deep
 def test_a_hundred_thousand_tasks_take_little_room(send: Callable[..., None]) -> None:
     numbers = range(1_000_000, 1_100_000)
     tasks = {**RUNNING["running"][0], "jobs": list(map(str, numbers)), "submitted": [1_795_000_000] * 100_000}

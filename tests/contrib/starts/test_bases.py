@@ -302,6 +302,7 @@ def busy_log(n: int) -> list[PastJob]:
     return jobs
 
 
+@pytest.mark.deep
 def test_trees_of_a_day_know_only_days_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "LEAST_TO_TRAIN", 40)
     jobs = busy_log(220)

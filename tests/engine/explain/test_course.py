@@ -63,6 +63,7 @@ def _simulated_h(past: History, as_of_s: float, window: Window, pace: UsageRate,
     return None
 
 
+@pytest.mark.deep
 @examples(40)
 @given(
     seed=st.integers(0, 10**6), share=st.floats(0.0, 1.0), rate=st.floats(0.01, 2.0), half_life_d=st.floats(0.25, 30.0)

@@ -110,6 +110,7 @@ def test_every_kind_of_rule_can_be_inverted(tree: TreeColumns, kind: str, path: 
     assert identity.namespace == fields.get("namespace", "")
 
 
+@pytest.mark.deep
 def test_two_thousand_group_rules_do_not_slow_a_look_up() -> None:
     """Asked rule by rule, these names and identities would be eight million questions."""
     large = _tree(*(_group(f"g{n}", _user(f"u{n}")) for n in range(2_000)))

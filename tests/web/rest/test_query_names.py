@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from apps.web.middleware.lookup import PARAMETERS
 from tests.rest_site import Caller
 from tests.small_site import Site
@@ -29,6 +31,7 @@ def test_every_operation_refuses_an_unknown_query_parameter(computed: Site) -> N
     assert n_asked > 250
 
 
+@pytest.mark.deep
 def test_a_method_that_a_route_lacks_is_refused_as_such(computed: Site) -> None:
     caller = Caller(user=computed.admin)
     for path, methods in described()["paths"].items():

@@ -252,6 +252,7 @@ def test_generated_requests_get_the_described_responses(
     assert who != "admin" or {label for label, seen in succeeded.items() if True not in seen} <= NEEDS_SENSE
 
 
+@pytest.mark.deep
 def test_each_operation_accepts_its_own_defaults(computed: Site, change_set: ChangeSet, schema: Any) -> None:
     """Alone and together; an operation may refuse the request for another field, never for a default."""
     client = Client()

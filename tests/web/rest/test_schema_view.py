@@ -64,6 +64,7 @@ def test_an_up_to_date_schema_is_304(client: Client) -> None:
     assert "public" in first["Cache-Control"]
 
 
+@pytest.mark.deep
 def test_the_stack_generates_the_schema_for_the_web_processes(client: Client, made: list[str]) -> None:
     asked = client.get("/api/v1/schema", headers=JSON).getvalue()
     shutil.rmtree(schema_file("json").parent)

@@ -72,6 +72,7 @@ def test_advice_is_stale_once_usage_of_its_days_or_the_mapping_has_changed(advis
     assert state() == "stale"
 
 
+@pytest.mark.deep
 def test_damaged_evidence_is_named_and_computed_again(advised: Site) -> None:
     row = PolicyAdvice.objects.get()
     row.evidence["sample"]["n_leaves"] = 5

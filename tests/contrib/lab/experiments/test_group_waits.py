@@ -105,6 +105,7 @@ def test_a_base_is_the_policy_unless_it_changes_something(base: dict[str, Any], 
     assert spec.base.changes_nothing is changes_nothing
 
 
+@pytest.mark.deep
 @pytest.mark.django_db
 def test_a_replay_shows_real_waits_the_error_and_the_change(
     make_site: Callable[..., Site],  # noqa: F811

@@ -72,6 +72,7 @@ def test_figure_17_shows_the_cells_of_the_analysis(open_grid: Grid, reading: str
     assert {(row.operator, row.region): (row.bits, row.published) for row in rows} == expected
 
 
+@pytest.mark.deep
 @pytest.mark.paper("J3")
 def test_figures_14_to_16_order_the_operators_as_the_analysis_does(open_grid: Grid) -> None:
     rows = figure("job-size").rows
