@@ -30,7 +30,7 @@ _FOUND = re.compile(
     r"^(?:\x1b\[[0-9;]*m)?((?:FAILED|ERROR) tests/\S+.*|survived: .*|error: .*|broken-.*|.*no test catches.*|.* NO$)",
     re.MULTILINE,
 )
-_AGAIN = re.compile(r"^\s*((?:make \w+ SEED=|\.venv/bin/python -m pytest --deep --hypothesis).*)$", re.MULTILINE)
+_AGAIN = re.compile(r"^(?:E\s+|\s*)((?:make \w+ SEED=|\.venv/bin/python -m pytest --deep --hypothesis).*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def parts(seed: int, workers: int) -> list[Part]:
         Part(
             "histories",
             0.2,
-            [*pytest, "-m", "deep", "-rP", "tests/simulation/test_seeds.py"],
+            [*pytest, "-m", "deep", "-rfEP", "tests/simulation/test_seeds.py"],
             f"make simulate SEED={seed}",
             {"SEED": str(seed), "MINUTES": "{minutes}"},
         ),
