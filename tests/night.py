@@ -30,7 +30,7 @@ _FOUND = re.compile(
     r"^(?:\x1b\[[0-9;]*m)?((?:FAILED|ERROR) tests/\S+.*|survived: .*|error: .*|broken-.*|.*no test catches.*|.* NO$)",
     re.MULTILINE,
 )
-_AGAIN = re.compile(r"^(?:E\s+|\s*)((?:make \w+ SEED=|\.venv/bin/python -m pytest --deep --hypothesis).*)$", re.MULTILINE)
+_AGAIN = re.compile(r"^(?:E\s+|\s*)((?:make \w+ SEED|\.venv/bin/python -m pytest --deep --hypo).*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
