@@ -4,7 +4,7 @@
 
 Failures are tried again in one process if pytest ended with exit status 1, all that was collected was run, no worker
 crashed, and at most MOST_TRIED_AGAIN failed. Those that pass then are printed as UNSTABLE, and the run passes.
-Tests of `tests/unsteady.toml` are printed as UNSTEADY where they fail, and don't decide.
+Tests of `tests/unsteady.toml` are printed as UNSTEADY with their outcome, and don't decide.
 
 Exit status: 0, that of pytest, or 2 for a line of `tests/unsteady.toml` that is over its bounds.
 """
@@ -92,7 +92,8 @@ def judge(options: Sequence[str], unsteady: Sequence[UnsteadyTest]) -> int:
         status = 0
         if deciding:
             print(f"\nTrying {len(deciding)} once more, alone:", *deciding, sep="\n  ", flush=True)
-            again = run_pytest([*options, "-n0", "--last-failed", *(f"--deselect={name}" for name in names)])
+            alone = ["-n0", "--last-failed", "--last-failed-no-failures=none"]
+            again = run_pytest([*options, *alone, *(f"--deselect={name}" for name in names)])
             if again.status == 0 and again.passed >= set(deciding):
                 unstable = deciding
             else:

@@ -22,14 +22,18 @@ from tests.papers.mutations.table import MUTATIONS
 
 CLAIMS_A_NIGHT = 8  # of the papers, whose code is broken
 MUTANTS_A_ROOM = 12
+FAULT_RECORDS = 300_000  # of each import that is killed
 # Two days of nine instances and one of three hosts have targets of their own; histories were a part of their own.
 LEFT_OUT = ("tests/ring/test_whole_day.py::test_with_", "tests/cluster", "tests/simulation/test_seeds.py::test_long_")
-_GRACE_S = 120.0  # beyond the minutes of a part: tests that have begun end
+_GRACE_S = 120.0  # beyond the minutes of a part that ends by itself: tests that have begun end
 _KEPT = REPOSITORY / "var" / "night"
 _FOUND = re.compile(
     r"^(?:\x1b\[[0-9;]*m)?((?:FAILED|ERROR) tests/\S+.*|survived: .*|error: .*|broken-.*|.*no test catches.*|.* NO$)",
     re.MULTILINE,
 )
+_COUNTS = re.compile(
+    r"^=* ?((?:\d+ [a-z]+, )*\d+ (?:passed|skipped)(?:, \d+ [a-z]+)*) in \d", re.MULTILINE
+)  # of pytest
 _AGAIN = re.compile(r"^(?:E\s+|\s*)((?:make \w+ SEED|\.venv/bin/python -m pytest --deep --hypo).*)$", re.MULTILINE)
 
 
@@ -52,23 +56,33 @@ class Result:
     status: int | None  # None: ended when its minutes were over
     found: tuple[str, ...]
     again: tuple[str, ...]
+    counts: str  # of passed, failed and skipped tests; "" if the part isn't one of tests
 
     @property
     def is_finding(self) -> bool:
-        return self.status not in (0, None) or bool(self.found)
+        """What ends by itself, and had to be ended, hangs."""
+        is_bad = self.part.bounds_itself if self.status is None else self.status != 0
+        return is_bad or bool(self.found)
+
+    @property
+    def says(self) -> str:
+        n = f"{len(self.found)} findings" if self.found else "nothing"
+        if self.status is None:
+            return f"{n}, {'had to be ended' if self.part.bounds_itself else 'ended before it was done'}"
+        return f"exit status {self.status}" if self.is_finding and not self.found else n
 
 
 def parts(seed: int, workers: int) -> list[Part]:
     python = sys.executable
     pytest = [python, "-m", "pytest", "-n", str(workers), "--dist", "worksteal", "--deep"]
-    fresh = ["-m", "hypothesis and not browser and not schedulers", "--hypothesis-profile=fresh"]
     claims = random.Random(seed).sample(sorted(MUTATIONS), CLAIMS_A_NIGHT)
-    ordered = ["-p", "randomly", f"--randomly-seed={seed}"]
+    many = {"FAIRSHARE_FAULT_RECORDS": str(FAULT_RECORDS), "SITE_SEED": str(seed)}
+    drawn = ["--hypothesis-profile=fresh", f"--hypothesis-seed={seed}", "-p", "randomly", f"--randomly-seed={seed}"]
     night = [
         Part(
             "fresh examples",
             0.2,
-            [*pytest, *fresh, f"--hypothesis-seed={seed}", *ordered, "--minutes={minutes}"],
+            [*pytest, "-m", "hypothesis and not browser and not schedulers", *drawn, "--minutes={minutes}"],
             f"make test-fresh SEED={seed}",
         ),
         Part(
@@ -95,8 +109,10 @@ def parts(seed: int, workers: int) -> list[Part]:
         Part(
             "deep tests",
             0.9,
-            [*pytest, "-m", "deep", *ordered, *(f"--deselect={name}" for name in LEFT_OUT), "--minutes={minutes}"],
-            f"make test TESTS='--deep -m deep -p randomly --randomly-seed={seed}'",
+            [*pytest, "-m", "deep", *drawn, *(f"--deselect={name}" for name in LEFT_OUT), "--minutes={minutes}"],
+            " ".join(f"{name}={value}" for name, value in many.items())
+            + f" make test TESTS='--deep -m deep {' '.join(drawn)}'",
+            many,
         ),
     ]
     if release := last_release():
@@ -144,15 +160,14 @@ def run(part: Part, minutes: float) -> Result:
     output_text = kept.read_text(encoding="utf-8", errors="replace")
     found = tuple(dict.fromkeys(line.strip() for line in _FOUND.findall(output_text)))
     again = tuple(dict.fromkeys(line.strip() for line in _AGAIN.findall(output_text)))
-    return Result(part, (time.monotonic() - began) / 60, status, found, again)
+    counts = "".join(_COUNTS.findall(output_text)[-1:])
+    return Result(part, (time.monotonic() - began) / 60, status, found, again, counts)
 
 
 def table(results: Sequence[Result], seed: int) -> str:
     lines = [f"{'part':28} {'seed':>10} {'minutes':>8}  found"]
     for result in results:
-        says = f"{len(result.found) or ''} findings".strip() if result.is_finding else "nothing"
-        if result.status is None:
-            says += ", ended when its minutes were over"
+        says = ", ".join(filter(None, (result.says, result.counts)))
         lines.append(f"{result.part.name:28} {seed:>10} {result.minutes:8.1f}  {says}")
         if result.is_finding:
             lines += [f"    {line}" for line in result.found]

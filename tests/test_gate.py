@@ -140,6 +140,14 @@ def test_an_aborted_run_is_not_tried_again(
     assert not elsewhere.last_lines()
 
 
+def test_where_no_failures_can_be_kept_the_run_fails_without_running_everything_again(
+    elsewhere: Elsewhere, pytester: pytest.Pytester
+) -> None:
+    pytester.path.joinpath(".pytest_cache").touch()
+    assert elsewhere.judge(_UNSTABLE) == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert not elsewhere.last_lines()
+
+
 def test_an_unsteady_test_is_printed_and_does_not_decide(elsewhere: Elsewhere) -> None:
     assert elsewhere.judge(_BROKEN, _UNSTABLE, unsteady="test_x.py::test_broken") == 0
     unsteady, unstable = elsewhere.last_lines()
