@@ -10,13 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_django
-from _pytest.runner import runtestprotocol
 from django.conf import settings
 
 from apps.cli.stack.paths import read_or_make_secret, socket_dir, write_once
@@ -81,9 +80,7 @@ pytest_plugins = [
     "tests.faults_by_name",
     "tests.papers_by_claim",
     "tests.whole_run",
-    "tests.longest_first",
     "tests.machine_code",
-    "tests.rewritten",
     "tests.fresh_examples",
     "pytester",
 ]
@@ -147,12 +144,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"the {item.config.getoption('minutes'):g} minutes are over")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    call_with_room(runtestprotocol, item, nextitem=nextitem)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    test = pyfuncitem.obj
+    pyfuncitem.obj = partial(call_with_room, test)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = test
 
 
 def start_server(config: pytest.Config) -> None:

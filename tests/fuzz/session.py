@@ -7,12 +7,14 @@ a folder are changed blindly.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tests.fuzz.mutations import mutated_line
@@ -65,9 +67,9 @@ def fuzz_by_coverage(modules: Sequence[str], load: Callable[[], Target], options
     """Fuzz until libFuzzer's options end it, and the process with it. modules: counted, once `load` imports them."""
     import atheris
 
-    with atheris.instrument_imports(include=sorted({module.partition(".")[0] for module in modules})):
-        _count_only(modules)
-        target = load()
+    target = load()
+    for function in _functions_of(modules):
+        atheris.instrument_func(function)
 
     def run(data: bytes) -> None:
         target.run(data, patience=PATIENCE)
@@ -81,18 +83,11 @@ def fuzz_by_coverage(modules: Sequence[str], load: Callable[[], Target], options
     atheris.Fuzz()
 
 
-def _count_only(modules: Sequence[str]) -> None:
-    """atheris takes whole packages."""
-    from atheris.import_hook import AtherisMetaPathFinder
-
-    finder = next(each for each in sys.meta_path if isinstance(each, AtherisMetaPathFinder))
-    find = finder.find_spec
-
-    def find_some(fullname: str, path: Any, target: Any = None) -> Any:
-        is_counted = any(f"{fullname}.".startswith(f"{module}.") for module in modules)
-        return find(fullname, path, target) if is_counted else None
-
-    finder.find_spec = find_some
+def _functions_of(modules: Sequence[str]) -> list[FunctionType]:
+    """All that these modules and those below them have defined; atheris itself takes whole packages."""
+    within = tuple(f"{module}." for module in modules)
+    found = (each for each in gc.get_objects() if isinstance(each, FunctionType))
+    return [each for each in found if f"{each.__module__}.".startswith(within)]
 
 
 def fuzz_blindly(target: Target, minutes: float, folder: Path) -> int:

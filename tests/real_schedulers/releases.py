@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from _pytest.mark.structures import ParameterSet
 
 from tests.real_schedulers.roots import find_root
 
@@ -61,7 +60,7 @@ def _chosen() -> list[str]:
     return named or list(RELEASES)
 
 
-def release_params() -> list[ParameterSet]:
+def release_params() -> list[pytest.ParameterSet]:
     """For `params` of a fixture: each chosen release, by its name; all but the machine's own run with --deep."""
     named = os.environ.get(SETTING, "")
     moves = pytest.mark.xfail(reason="Debian unstable moves", strict=False)
