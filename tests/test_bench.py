@@ -55,6 +55,7 @@ def walk_in_cpp() -> Iterator[Path]:
         pytest.skip(str(reason))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("shape", [shapes.standard, shapes.tie_heavy, shapes.all_idle, shapes.flat, shapes.six_levels])
 @pytest.mark.parametrize("n_leaves", [1, 3_000])
 def test_the_walk_in_cpp_ranks_users_as_the_engine_does(

@@ -89,7 +89,7 @@ class Elsewhere:
         self._pytester.makepyfile(test_x=_FINE + "".join(tests))
         self._pytester.makeconftest('pytest_plugins = ["tests.whole_run"]\n' + hooks)
         named = [gate.UnsteadyTest(unsteady, "it failed", TODAY, TODAY)] if unsteady else []
-        return gate.judge(["-p", "no:randomly", "-p", "no:django", *options], named)
+        return gate.judge(["-p", "xdist", *options], named)
 
     def last_lines(self) -> list[str]:
         return [line for line in self._capfd.readouterr().out.splitlines() if line.startswith("UNST")]
@@ -102,6 +102,7 @@ def elsewhere(
     for name in ("PYTEST_XDIST_WORKER", "DJANGO_SETTINGS_MODULE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # of which each run would import all
     return Elsewhere(pytester, capfd)
 
 

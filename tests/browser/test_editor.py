@@ -509,6 +509,7 @@ def test_an_immediate_undo_reverts_the_pending_edit(grid: Grid, page: Page, draf
     assert stored(draft) == []
 
 
+@pytest.mark.deep
 def test_after_the_session_ended_an_edit_is_saved_when_its_user_signs_in_again(
     grid: Grid, page: Page, draft: ChangeSet
 ) -> None:

@@ -237,6 +237,7 @@ def test_a_pulled_edge_drafts_a_share(made: HandMade, grid: Grid, visit: Open) -
     expect(page.locator("[data-fair-draft]")).to_be_hidden()
 
 
+@pytest.mark.deep
 def test_a_finger_pulls_an_edge_sideways_and_scrolls_the_page_up_and_down(made: HandMade, visit: Open) -> None:
     _window, page = opened(visit, width=390)
     touch = page.context.new_cdp_session(page)
@@ -280,6 +281,7 @@ def test_new_numbers_move_the_circles_of_now_alone(made: HandMade, grid: Grid, v
     assert page.evaluate(PLACES) != before
 
 
+@pytest.mark.deep
 def test_the_small_one_is_on_the_home_of_a_group(made: HandMade, grid: Grid, visit: Open) -> None:
     page = moving(visit).go(f"/?level={grid.uid('/biomed')}")
     come(page, ".home-trend")
@@ -322,6 +324,7 @@ def test_the_bench_of_pages_follows_links_of_pictures(made: HandMade, grid: Grid
 # --- Bad input
 
 
+@pytest.mark.deep
 def test_playing_passes_over_days_without_data(made: HandMade, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     from apps.series.convergence.share_methods import actual_share
 

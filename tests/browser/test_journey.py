@@ -57,6 +57,7 @@ def test_a_changed_share_updates_bar_rank_and_rest(grid: Grid, visit: Open) -> N
     expect(page.locator("#rank")).to_contain_text(str(_rank(answer)))
 
 
+@pytest.mark.deep
 def test_input_typed_before_the_scripts_load_is_previewed(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

@@ -76,6 +76,7 @@ def _note(asked: set[str], request: Request) -> None:
         asked.add(request.url)
 
 
+@pytest.mark.deep
 def test_joined_modules_work_together(grid: Grid, window: Any) -> None:
     """Keys of the frame, a tree's rows and a figure: files that import each other."""
     window.sign_in()

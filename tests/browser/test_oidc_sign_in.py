@@ -39,6 +39,7 @@ def test_a_user_signs_in_at_the_issuer_and_returns(grid: Grid, visit: Open, scri
     expect(page.locator(".topbar")).to_contain_text("Eva Kling")
 
 
+@pytest.mark.deep
 def test_after_the_session_ended_a_window_of_the_issuer_signs_in_and_the_action_goes_on(
     grid: Grid, visit: Open
 ) -> None:

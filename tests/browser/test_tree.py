@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW, Open
 from tests.pages.grid import SLUG, Grid
 
 
+@pytest.mark.deep
 def test_rows_are_filtered_sorted_selected_and_changed_in_a_draft(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

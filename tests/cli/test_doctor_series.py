@@ -25,6 +25,7 @@ def built(db: None, monkeypatch: pytest.MonkeyPatch) -> Site:
     return make_month_of_days()
 
 
+@pytest.mark.deep
 def test_a_wrong_day_is_named_with_the_command_that_builds_the_series_again(built: Site) -> None:
     assert all_findings("series") == []
     _status, answer = report("--only", "series")

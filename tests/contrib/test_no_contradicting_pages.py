@@ -523,6 +523,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert contradictions(read_faces(seed, monkeypatch)) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", first(1, range(1, 33)))
 def test_no_two_pages_of_a_site_contradict_each_other(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check(seed, monkeypatch)

@@ -107,6 +107,7 @@ def test_a_plugin_that_does_not_exist_cannot_be_left_out() -> None:
     assert ended.stderr.strip() == "FAIRSHARE_PLUGINS_LEFT_OUT: there is no plug-in apps.contrib.weather."
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("name", "error"),
     first(

@@ -117,6 +117,7 @@ def _run(url: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return run_manage("shell", "-v", "0", "-c", _WORK, env=settings, text=True)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F28")
 def test_threads_share_two_connections_and_a_recompute_is_done(two_projects: Site, pooled_url: str) -> None:
     result = _run(pooled_url, FAIRSHARE_POOLER="1")

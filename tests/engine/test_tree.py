@@ -135,6 +135,7 @@ def test_paths_consist_of_names() -> None:
     assert [tree.path(entry) for entry in range(3)] == ["/", "/physics", "/physics/alice"]
 
 
+@pytest.mark.deep
 def test_an_unreferenced_tree_is_released() -> None:
     """What was worked out of a tree must not keep it: a service sees a new one with every revision."""
     tree, _ = FairshareTree.from_columns([-1, 0, 0], [1.0, 1.0, 2.0], is_user=[False, True, True])

@@ -74,6 +74,7 @@ def test_a_tab_has_the_name_of_its_page_or_holds_several() -> None:
     assert {route: pair for route, pair in names.items() if pair[0] != pair[1]} == {}
 
 
+@pytest.mark.deep
 def test_documents_tabs_headings_and_breadcrumbs_name_each_page(grid: Grid, client: Client) -> None:
     differing = {}
     for route, tab, page in pages_of(grid, client):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from django.test import Client
 
 from tests.pages.grid import Grid
@@ -13,6 +14,7 @@ WORD = re.compile(r"\bpoints?\b")
 SAID = "percentage points"
 
 
+@pytest.mark.deep
 def test_points_are_explained_on_each_page_that_has_them(grid: Grid, client: Client) -> None:
     unexplained, n_pages = {}, 0
     for route, _tab, page in pages_of(grid, client):

@@ -109,6 +109,7 @@ def test_a_response_is_that_of_the_web_process(processes: LargeBodies, settings:
     assert own == other
 
 
+@pytest.mark.deep
 def test_a_body_on_disk_is_read_from_its_beginning(processes: LargeBodies) -> None:
     with large_bodies.temporary_file() as file:
         file.write(BODY)

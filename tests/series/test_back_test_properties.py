@@ -146,6 +146,7 @@ def test_a_changed_share_moves_the_targets_of_its_siblings_and_no_others(
             np.testing.assert_array_equal(getattr(tested, name)[others], getattr(same, name)[others])
 
 
+@pytest.mark.deep
 @examples(40, suppress=HealthCheck, fixed=6)
 @given(revisions, jobs)
 def test_days_since_the_head_was_published_are_those_of_the_stored_series(

@@ -139,6 +139,7 @@ def is_moved(site: Site, actor: Actor, core_h: float) -> bool:
     return bool(after_job(site, actor, core_h) != after_job(site, actor, 0.0))
 
 
+@pytest.mark.deep
 def test_thirty_questions_find_no_more_than_the_step(world: World) -> None:
     recovered = set()
     for part in SAME_STEP:

@@ -15,6 +15,7 @@ from apps.contrib.lab.simulation.run import run_jobs
 from apps.contrib.lab.simulation.scenario import PastUsage, Scenario, read_scenario
 from apps.contrib.lab.simulation.workload import draw
 from apps.engine.algorithms.inputs import prepare
+from tests.examples import first
 
 N_GROUPS, N_USERS = 6, 40
 
@@ -79,7 +80,7 @@ ACTIVE = 1 + N_GROUPS + np.array([0, 1, 5, 9, 20, 21, 33])
 ALGORITHMS = ["aequus", "gridwide", "slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious", "flux"]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", first(1, ALGORITHMS))
 @pytest.mark.parametrize("is_whole", [True, False], ids=["whole shares", "any shares"])
 def test_entries_without_jobs_change_no_start(algorithm: str, is_whole: bool) -> None:
     tree = whole_tree(1, is_whole=is_whole)
@@ -107,7 +108,7 @@ def test_targets_stay_what_they_are_in_the_whole_tree() -> None:
     assert {name for name, is_rest in zip(part.name, part.is_rest, strict=True) if is_rest} == {REST}
 
 
-@pytest.mark.parametrize("algorithm", ["aequus", "slurm-fair-tree"])
+@pytest.mark.parametrize("algorithm", first(1, ["aequus", "slurm-fair-tree"]))
 def test_usage_before_the_start_of_those_left_out_is_that_of_the_rest(algorithm: str) -> None:
     tree = whole_tree(4, is_whole=True, inherits=algorithm == "aequus")
     users = np.arange(1 + N_GROUPS, len(tree))

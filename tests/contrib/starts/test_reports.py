@@ -370,6 +370,7 @@ JOBS = st.lists(
 )
 
 
+@pytest.mark.deep
 @given(
     jobs=JOBS,
     gaps=st.lists(st.sampled_from([1, 7, 45, 130, 1_600]), min_size=3, max_size=14),

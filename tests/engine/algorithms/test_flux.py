@@ -66,6 +66,7 @@ def assert_as_the_twin(case: dict[str, Any]) -> None:
         assert is_close(nodes[path]["weight"], expected["weight"]), path
 
 
+@pytest.mark.deep
 @examples(250)
 @given(share_cases("flux", weights=st.integers(0, 3), amounts=st.integers(0, 3), most_entries=18))
 def test_the_oracle_agrees_with_many_ties(case: dict[str, Any]) -> None:

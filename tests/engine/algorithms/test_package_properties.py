@@ -151,7 +151,7 @@ def test_monotone_holds_for_shares_and_for_usage() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in ("aequus", "flux") else pytest.mark.deep) for name in ALGORITHMS]
+    "name", [pytest.param(name, marks=() if name == "flux" else pytest.mark.deep) for name in ALGORITHMS]
 )
 def test_measured_properties_of_built_in_algorithms_equal_the_declared_ones(name: str) -> None:
     """Both ways: no tree disproves what is declared, and some tree disproves what isn't."""

@@ -53,6 +53,7 @@ def read_everywhere(site: Site, weights: dict[str, float], actor: Actor) -> dict
     }
 
 
+@pytest.mark.deep
 def test_a_weight_of_a_kind_changes_what_is_served_everywhere(site: Site, as_alice: Actor) -> None:
     site.job("alice", "physics", 1.0, ago_h=30, cpus=0, gpus=1, kinds=(("gpu:h100", 1.0),))
     site.job("alice", "physics", 1.0, ago_h=29, cpus=0, gpus=2, kinds=(("gpu:t4", 2.0),))

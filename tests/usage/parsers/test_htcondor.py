@@ -11,6 +11,7 @@ import pytest
 from apps.usage.parsers.htcondor import EARLIER_RUNS, NO_EARLIER_RUNS, NO_SLOT, SUSPENDED, HTCondor
 from apps.usage.parsers.htcondor_ads import LONGEST_AD_VALUE, MOST_OWN_RESOURCES
 from apps.usage.parsers.registry import format_of
+from tests.examples import first
 from tests.usage.parsers.condor_forms import FORMS, Expr, written
 from tests.usage.parsers.reading import Job, Read, read
 
@@ -293,7 +294,7 @@ def test_an_ad_that_a_growing_file_goes_on_with_counts_once() -> None:
     assert [job.job for job in first.jobs + second.jobs] == ["1.3", "2.3"]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", first(1, FORMS))
 def test_a_file_read_in_pieces_gives_the_jobs_of_the_whole(form: str) -> None:
     data = ads(*({"ClusterId": i} for i in range(1, 6_001)), form=form)
     whole = read(CONDOR, data)

@@ -17,6 +17,7 @@ def body(answer: Any) -> bytes:
     return answer.getvalue() if answer.streaming else answer.content  # type: ignore[no-any-return]
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
 def test_each_csv_has_a_byte_order_mark_on_request(world: World, pytestconfig: pytest.Config) -> None:
     """All of them with --deep."""

@@ -18,6 +18,7 @@ from tests.instants import AT
 from tests.pages.grid import Grid
 
 
+@pytest.mark.deep
 def test_a_typed_job_size_changes_ranks_and_keeps_the_focus(grid: Grid, visit: Open) -> None:
     Account.objects.filter(user_name="bob").update(person=grid.alice)
     window = visit(width=390)

@@ -35,7 +35,7 @@ HOUR = 3600.0
 DAY = 86_400
 FIRST_HOUR = NOW.timestamp() // HOUR * HOUR
 ALGORITHMS = ("aequus", "aequus", "gridwide", "slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious", "flux")
-N_QUICK, N_ALL = 10, 200
+N_QUICK, N_ALL = 2, 200
 
 
 def _children(draw: Random, depth: int, names: list[str]) -> list[dict[str, Any]]:

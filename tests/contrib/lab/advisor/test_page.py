@@ -102,6 +102,7 @@ def test_the_form_of_an_algorithm_takes_its_parameters_from_the_address(admin: C
     assert wrong.one("#id_resolution").attributes["aria-invalid"] == "true"
 
 
+@pytest.mark.deep
 def test_failed_and_stale_advice_says_so(admin: Client, advised: Site) -> None:
     advised.job("bob", "physics", 9, ago_h=24 * 5)
     assert "The usage of its days" in page(admin, advised).text(".note.warn")

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.django_db
 MONTH = timedelta(days=31)
 
 
+@pytest.mark.deep
 def test_advice_is_computed_in_a_run_and_stored(site: Site) -> None:
     assert get_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND).state == "absent"
     request_advice(policy_slug=site.slug, at=AS_OF, actor=COMMAND)

@@ -153,6 +153,7 @@ def test_a_half_life_is_tried_made_a_change_set_and_reviewed_with_the_evidence(m
     shoot(lars, "lab-list")
 
 
+@pytest.mark.deep
 def test_the_builder_follows_what_is_typed_and_the_picture(managers: Grid, visit: Open) -> None:
     maria = signed_in(visit, "maria")
     page = maria.go(f"{LAB}new/")

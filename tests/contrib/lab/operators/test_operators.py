@@ -96,6 +96,7 @@ def test_figure_17_follows_the_nodes_the_window_and_the_job(open_grid: Grid) -> 
     assert all((a.bits or 99) <= (b.bits or 99) for a, b in zip(few, paper, strict=True))
 
 
+@pytest.mark.deep
 @pytest.mark.paper("J3")
 def test_smallest_jobs_equal_those_of_searched_states(open_grid: Grid) -> None:
     """At 5 bits: the states by halving, not by inverses; of each component its easiest target, then the lower third."""

@@ -193,6 +193,7 @@ def test_a_number_as_span_and_a_zero_load_are_allowed(small: dict[str, Any]) -> 
     assert simulate(small)["jobs"]["submitted"] == 24 * 12
 
 
+@pytest.mark.deep
 def test_load_is_the_requested_fraction_of_processors(small: dict[str, Any]) -> None:
     small["workload"] = [without("every_s", load=0.5, sites=["R1"])]
     result = simulate(small | {"hours": 1000, "report_h": [1000]})
@@ -206,6 +207,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.deep
 @examples(100, suppress=HealthCheck, fixed=37)
 @given(data=st.data())
 def test_no_value_causes_more_than_an_error(small: dict[str, Any], data: st.DataObject) -> None:

@@ -164,6 +164,7 @@ def test_proposing_a_document_needs_full_visibility(site: Site) -> None:
     assert refused(answer)[:2] == (403, "partial_view")
 
 
+@pytest.mark.deep
 def test_a_repository_of_two_policies_is_published_and_checked_by_rest(site: Site) -> None:
     """Ten commits to two files, each proposed by the pipeline, approved by a second person and published once."""
     pipeline, reviewer = (
