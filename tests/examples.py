@@ -1,7 +1,7 @@
 """How many examples a property test draws: few and always the same in `make test`, new ones in `make night`.
 
 Profiles go by target; whether CI is set changes nothing. `fixed` is loaded unless `--hypothesis-profile` names
-another. `fresh` draws twice as many, new ones in each run. It prints what fails as `@reproduce_failure`; without
+another. `fresh` draws four times as many, new ones in each run. It prints what fails as `@reproduce_failure`; without
 `--hypothesis-seed` it keeps it in `.hypothesis` and tries it first.
 """
 
@@ -86,4 +86,4 @@ def new_uid() -> UUID:
 
 def _count(count: int, profile: str, fixed: int | None = None) -> int:
     few = fixed or max(count // 8, min(count, _FEWEST))
-    return {FIXED: few, FRESH: min(2 * few, count)}.get(profile, count)
+    return {FIXED: few, FRESH: min(4 * few, count)}.get(profile, count)

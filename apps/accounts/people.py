@@ -30,7 +30,7 @@ LONGEST_SIGN_IN_GROUP = 4_000  # longer than what is stored: see group_name
 # Of distinguished names (RFC 4514): a backslash escapes the next character, or stands before its bytes in hexadecimal.
 _RDN = re.compile(r"(?:\\.|[^\\,])+")
 _ATTRIBUTE = re.compile(r"(?:\\.|[^\\+])+")
-_TYPE_AND_VALUE = re.compile(r"\s*([^=\\]*?)\s*=\s*((?:\\.|[^\\])*?)\s*")
+_TYPE_AND_VALUE = re.compile(r"([^=\\]*+)=((?:\\.|[^\\])*+)")
 _ESCAPED = re.compile(r"(?:\\[0-9A-Fa-f]{2})+|\\.")
 _TO_ESCAPE = re.compile(r'[,+"\\<>;=]|^[# ]| $|[^ -~\x80-\U0010ffff]')
 
@@ -106,8 +106,17 @@ def _canonical_dn(text: str) -> str:
         pairs = [_TYPE_AND_VALUE.fullmatch(attribute) for attribute in _ATTRIBUTE.findall(rdn)]
         if not all(pairs):
             return text.lower()
-        names.append("+".join(sorted(f"{pair[1].lower()}={_canonical_value(pair[2])}" for pair in pairs if pair)))
+        texts = (f"{pair[1].strip().lower()}={_canonical_value(_without_blanks(pair[2]))}" for pair in pairs if pair)
+        names.append("+".join(sorted(texts)))
     return ",".join(names)
+
+
+def _without_blanks(value: str) -> str:
+    """Around it, but for one that a backslash escapes."""
+    begun = value.lstrip()
+    text = begun.rstrip()
+    is_escaped = (len(text) - len(text.rstrip("\\"))) % 2
+    return begun[: len(text) + is_escaped]
 
 
 def _canonical_value(value: str) -> str:

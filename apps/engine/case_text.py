@@ -12,7 +12,8 @@ from apps.engine.errors import BadCase
 from apps.engine.tree import MAX_DEPTH
 
 _LONGEST_PLACE = 200  # longest location in a message, in characters
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_TOKEN = re.compile(rf"{_STRING}|\".*|[\[\]{{}},:]", re.DOTALL)  # a string that isn't closed is the last token
 
 
 class RepeatedKeys(dict[str, Any]):
@@ -93,7 +94,7 @@ def _deepest(text: str) -> int:
 
 def _outer_id(text: str) -> str | None:
     """The `id` of an object that is too deep to be parsed."""
-    match = re.compile(r'\s*("[^"\\]*(?:\\.[^"\\]*)*")')
+    match = re.compile(rf"\s*+({_STRING})", re.DOTALL)
     for mark, depth, at in _tokens(text):
         if mark == '"id"' and depth == 1:
             value = match.match(text, text.find(":", at) + 1)

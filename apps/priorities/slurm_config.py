@@ -29,16 +29,16 @@ from apps.usage.parsers.slurm_billing import MAX_TRES, MAX_TRES_GRES, BillingWei
 MOST_SLURM_CONFIG_BYTES = 4 * 2**20
 _LONGEST_SHOWN_VALUE = 200
 _MOST_TIME_DIGITS = 12  # of seconds since 1970
-_PAIR = re.compile(r"\s*([A-Za-z]\w*)\s*=\s*(.*?)\s*")
+_PAIR = re.compile(r"\s*+([A-Za-z]\w*+)\s*+=\s*+(.*)")
 _VALUE = re.compile(r'"([^"]*)"|(\S*)')
-_PARTITION = re.compile(r'\s*PartitionName\s*=\s*"?([^\s"]+)"?(.*)', re.IGNORECASE)
+_PARTITION = re.compile(r'\s*+PartitionName\s*+=\s*+"?([^\s"]++)"?(.*)', re.IGNORECASE)
 _WEIGHTS = re.compile(r'\bTRESBillingWeights\s*=\s*(?:"([^"]*)"|(\S+))', re.IGNORECASE)
 _INCLUDE = re.compile(r"include\s+(\S+)\s*", re.IGNORECASE)
 _DEFAULT = "DEFAULT"  # in slurm.conf, a partition whose values are those of the partitions below it
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,8})(?::(\d{1,8}))?(?::(\d{1,8}))?", re.ASCII)
 _IN_WORDS = re.compile(r"(\d{1,8})\s*(sec|min|hour|day)[a-z]*", re.ASCII | re.IGNORECASE)
 _UNITS_S = {"sec": 1, "min": 60, "hour": 3600, "day": 86_400}
-_NOT_ONE_OPTION = re.compile(r"[A-Za-z]\w*\s*=")
+_NOT_ONE_OPTION = re.compile(r"(?<!\w)[^\WA-Za-z]*+[A-Za-z]\w*+\s*+=")
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 _FAIR_TREE_SINCE = (19, 5)
 _NOT_SET = frozenset({"", "(null)", "none", "n/a"})
@@ -199,7 +199,7 @@ def _read(text: str) -> _Read:
         if included := _INCLUDE.fullmatch(line):
             config.included.append((included[1], number))
         elif pair:
-            config.values[pair[1].lower()] = _one_value(pair[1], pair[2], number), number
+            config.values[pair[1].lower()] = _one_value(pair[1], pair[2].rstrip(), number), number
     return config
 
 

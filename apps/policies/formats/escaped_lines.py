@@ -16,16 +16,16 @@ _ESCAPE = re.compile(r"\\[ \t\r]*\n|\\(.)")
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line; lines continued by a backslash are one, with the line ends in it."""
-    waiting, begin = "", 0
+    waiting, begin = list[str](), 0
     for line, raw in enumerate(text.split("\n"), 1):
-        whole = f"{waiting}\n{raw}" if begin else raw
+        waiting.append(raw)
+        begin = begin or line
         if raw.rstrip().endswith("\\") and _is_continued(raw):
-            waiting, begin = whole, begin or line
             continue
-        yield begin or line, whole
-        waiting, begin = "", 0
+        yield begin, "\n".join(waiting)
+        waiting, begin = [], 0
     if begin:
-        yield begin, waiting
+        yield begin, "\n".join(waiting)
 
 
 def _is_continued(raw: str) -> bool:

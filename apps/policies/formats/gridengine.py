@@ -22,8 +22,8 @@ LABEL = "share tree of Grid Engine"
 PROJECT = "project"
 MOST_GRIDENGINE_SHARES = 4_294_967_295
 _KEYS = ("id", "name", "type", "shares", "childnodes", "version")
-_CONTINUED = re.compile(r"[ \t]*\\[ \t]*\n[ \t]*")
-_LINE = re.compile(r"\s*([a-z]+)\s*=\s*(.*?)\s*")
+_CONTINUED = re.compile(r"(?:(?<![ \t])[ \t]++)?\\[ \t]*+\n[ \t]*+")
+_LINE = re.compile(r"\s*+([a-z]++)\s*+=\s*+(.*)")
 
 
 class _Node(NamedTuple):
@@ -67,7 +67,7 @@ def _nodes(text: str) -> dict[int, _Node]:
             if node is None:
                 raise wrong_format(LABEL, line, f"{raw.strip()[:60]!r} isn't id=0, the first line of a share tree")
             raise invalid_line(line, f"{raw.strip()[:60]!r} isn't one of {', '.join(_KEYS)} with =")
-        key, value = match[1], match[2]
+        key, value = match[1], match[2].rstrip()
         if key == "id":
             id = _whole(value, line, "id")
             if id in nodes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from string import whitespace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +26,13 @@ LABEL = "configuration of HTCondor"
 MOST_MACROS = 20  # one inside the other
 LONGEST_VALUE = 4 * 1024**2
 LONGEST_HALF_LIFE_S = 3_650 * 86_400.0
-_SETTING = re.compile(r"\s*([A-Za-z_][\w.$-]*)\s*[:=]\s*(.*?)\s*", re.ASCII | re.DOTALL)
-_BLOCK = re.compile(r"\s*[A-Za-z_][\w.$-]*\s*@=\s*(\w+)\s*", re.ASCII)
+_SETTING = re.compile(r"\s*+([A-Za-z_][\w.$-]*+)\s*+[:=]\s*+(.*)", re.ASCII | re.DOTALL)
+_BLOCK = re.compile(r"\s*+[A-Za-z_][\w.$-]*+\s*+@=\s*+(\w++)\s*+", re.ASCII)
 _CONTINUED = re.compile(r"\\[ \t\r]*\n")
 _MACRO = re.compile(r"\$\(\s*([A-Za-z_][\w.]*)\s*(?::([^()$]*))?\)", re.ASCII)
 _BETWEEN = re.compile(r"[\s,]+", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,17})?|\.[0-9]{1,17}", re.ASCII)
-_TREE = re.compile(r"^\s*GROUP_NAMES\s*[:=]", re.IGNORECASE | re.MULTILINE)
+_TREE = re.compile(r"^[^\S\n]*+GROUP_NAMES\s*+[:=]", re.IGNORECASE | re.MULTILINE)
 _NOT_SHARES = ("GROUP_ACCEPT_SURPLUS", "GROUP_AUTOREGROUP", "GROUP_PRIO_FACTOR")
 _SLOTS, _FRACTION = "GROUP_QUOTA_", "GROUP_QUOTA_DYNAMIC_"
 _NO_GROUP = "<none>"
@@ -122,7 +123,7 @@ def _settings(text: str) -> _Settings:
         match = _SETTING.fullmatch(raw)
         if match is None or match[1].lower() in ("use", "include", "if", "elif", "else", "endif", "error", "warning"):
             continue
-        key, value = match[1].lower(), match[2]
+        key, value = match[1].lower(), match[2].rstrip(whitespace)
         before = settings[key].value if key in settings else ""
         value = re.sub(rf"\$\(\s*{re.escape(key)}\s*\)", lambda _: before, value, flags=re.IGNORECASE)  # noqa: B023
         if len(value) > LONGEST_VALUE:

@@ -22,7 +22,7 @@ from apps.policies.tree.names import MOST_POLICY_ENTRIES
 
 MOST_POLICY_VALUES = 6 * MOST_POLICY_ENTRIES  # a file of 64 MB has no room for more in each of the most entries
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:\n]|[^\s{}\[\],:"]++')
 
 
 def parse(text: str) -> Any:

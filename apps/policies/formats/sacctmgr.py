@@ -273,7 +273,7 @@ def _write_remembered(tree: TreeColumns, last: LastImport) -> Iterator[str]:
 
 
 def _looks_like(text: str) -> bool:
-    return bool(re.search(r"^\s*(# )?(Cluster|Machine)\s*- ?\S", text, re.MULTILINE | re.IGNORECASE))
+    return bool(re.search(r"^[^\S\n]*+(# )?(Cluster|Machine)\s*+- ?\S", text, re.MULTILINE | re.IGNORECASE))
 
 
 FORMAT = Format(

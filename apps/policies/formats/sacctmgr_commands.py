@@ -75,10 +75,10 @@ _RUNNERS = frozenset({"sudo", "env", "time", "nice", "command", "exec"})
 
 
 _TOKEN = re.compile(
-    r"""[ \t\r]*(?:
+    r"""(?:
     (?P<comment>\#.*)
     |(?P<operator>&&|\|\|?|;|&(?!>))
-    |(?P<redirect>(?:\d|&)?(?:<<-?|>>|[<>])(?:&\d|[ \t]*['"]?[^\s;|&<>'"]+['"]?))
+    |(?P<redirect>(?:\d|&)?(?:<<-?|>>|[<>])(?:&\d|[ \t]*+['"]?[^\s;|&<>'"]++['"]?))
     |(?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\;|&<>])+)
     |(?P<other>\S)
     )""",
@@ -87,7 +87,7 @@ _TOKEN = re.compile(
 _PIECE = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)|([^'"\\]+)""", re.DOTALL)
 _ENDS_AT = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
 _PROMPT = re.compile(r"\s*(?:->|\$|sacctmgr:)\s+")  # of a copied session, and of the manual's examples
-_SAYS_CASE = re.compile(rf"^\s*#.*\b{KEEPS_CASE}\b", re.MULTILINE)
+_SAYS_CASE = re.compile(rf"^[^\S\n]*+#.*\b{KEEPS_CASE}\b", re.MULTILINE)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KEYS = {
     ("add", "accounts"): words.ADD_ACCOUNT,
@@ -115,17 +115,18 @@ class _Shell:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line, joined where a backslash ends it."""
-    waiting, begin = "", 0
+    waiting, begin = list[str](), 0
     for line, raw in enumerate(text.split("\n"), 1):
         content = raw.rstrip("\r")
         n_backslashes = len(content) - len(content.rstrip("\\"))
         if n_backslashes % 2 and not (not begin and content.lstrip().startswith("#")):
-            waiting, begin = f"{waiting}{content[:-1]}", begin or line
+            waiting.append(content[:-1])
+            begin = begin or line
             continue
-        yield begin or line, waiting + content
-        waiting, begin = "", 0
+        yield begin or line, "".join((*waiting, content))
+        waiting, begin = [], 0
     if begin:
-        yield begin, waiting
+        yield begin, "".join(waiting)
 
 
 def _shell_commands(text: str) -> list[_Shell]:
@@ -154,9 +155,14 @@ def _unquoted(word: str) -> tuple[str, bool]:
     """Return a word without the quotes of the shell and of Slurm, and whether the shell would expand it."""
     text, is_expanded = "", False
     for single, double, escaped, plain in _PIECE.findall(word):
-        is_expanded |= bool(re.search(r"[$`]", double + plain)) or bool(re.search(r"\{[^}]*,[^}]*\}", plain))
+        is_expanded |= bool(re.search(r"[$`]", double + plain)) or _has_choices(plain)
         text += single + double.replace('\\"', '"') + escaped + plain
     return text.replace("'", "").replace('"', ""), is_expanded
+
+
+def _has_choices(text: str) -> bool:
+    """Whether braces enclose a list, such as `node{1,2}`."""
+    return any("," in part[part.find("{") :] for part in text.split("}")[:-1] if "{" in part)
 
 
 def _without_program(command: list[str]) -> tuple[list[str], bool]:

@@ -36,11 +36,11 @@ _WORDS = {
     "qos": "QOS",
 }
 _HIDDEN = "\0"  # replaces characters that Slurm drops, so that positions stay
-_DASH = re.compile(r"[\s\0]*([^-]*?)[\s\0]*-[\s\0]*")
+_DASH = re.compile(r"([^-]*+)-[\s\0]*+")
 _PLAIN_HEAD = re.compile(r"(Cluster|Parent|Account|User) - ('[^'\\#]*')(?::[A-Za-z]+=(?:'[^'\\#]*'|[^:'\"\\#\s]+))*")
 _PLAIN_OPTION = re.compile(r":([A-Za-z]+)=('[^']*'|[^:]+)")
 _PART = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^:'\"])*")
-_OPTION = re.compile(r"[\s\0]*([A-Za-z]+)[\s\0]*([+-]?)=[\s\0]*(?=(.*))", re.DOTALL)
+_OPTION = re.compile(r"[\s\0]*+([A-Za-z]++)[\s\0]*+([+-]?)=[\s\0]*+(?=(.*))", re.DOTALL)
 _VALUE = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^'\"]*)")
 _BLANK = f" \t\r\n{_HIDDEN}"
 _TRES = ("grptres", "maxtres", "grpcpu", "maxcpu")

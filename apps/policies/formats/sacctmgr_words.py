@@ -124,7 +124,7 @@ SET_USER: Keys = (
     *LIMITS,
 )
 WHICH_CLUSTERS: Keys = (("clusters", 1), ("names", 1), ("classification", 3), ("federation", 3), *LIMITS)
-_NAME = re.compile(r"(?:[^,\[]|\[[^\]]*\]|\[)+")
+_NAME = re.compile(r"(?:[^,\[]|\[[^\]]*+\])++")
 _BRACKET = re.compile(r"\[([0-9,\- ]+)\]")
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
@@ -169,7 +169,9 @@ def names_in(text: str) -> list[str]:
     if "[" not in plain:
         return [name for part in plain.split(",") if (name := part.strip())]
     names: list[str] = []
-    for part in _NAME.findall(plain):
+    closed = plain.rfind("]") + 1  # an opening bracket behind it is an ordinary character
+    parts, (end, *others) = _NAME.findall(plain[:closed]) or [""], plain[closed:].split(",")
+    for part in filter(None, (*parts[:-1], parts[-1] + end, *others)):
         names += _expanded(part.strip(), MOST_POLICY_ENTRIES - len(names))
     return names
 

@@ -151,8 +151,8 @@ def _scalar_value(event: yaml.ScalarEvent) -> Any:
         return text  # quoted
     tag = _resolver.resolve(yaml.ScalarNode, text, event.implicit)
     kind = tag.rpartition(":")[2]
-    if tag == _STRING or kind not in _READERS:
-        return text
+    if tag == _STRING or kind not in _READERS or ":" in text:
+        return text  # with a colon also what YAML 1.1 read to base 60, in time by the square of its length
     try:
         return getattr(_constructor, f"construct_yaml_{kind}")(yaml.ScalarNode(tag, text))
     except ValueError:

@@ -38,7 +38,7 @@ _MOST_SHADOWS = 2**31 - 1
 _COLUMNS = frozenset(("cpus", "gpus", "memory", "disk"))
 _DEVICES = ("machineattrgpus_devicename0", "machineattrcudadevicename0", "gpus_devicename", "cudadevicename")
 _ASKED_DEVICE = re.compile(r'DeviceName\s*==\s*"([^"]{1,200})"', re.IGNORECASE)
-_LIMIT = re.compile(r"\s*([A-Za-z][\w.]*)\s*(?::\s*(\d+(?:\.\d+)?))?\s*", re.ASCII)
+_LIMIT = re.compile(r"\s*+([A-Za-z][\w.]*+)\s*+(?::\s*+(\d++(?:\.\d++)?)\s*+)?", re.ASCII)
 
 
 class HTCondor:

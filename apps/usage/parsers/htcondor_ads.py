@@ -54,7 +54,7 @@ _PIECE_BYTES = 16 * 1024**2
 _XML_LIMITS = XmlLimits(2 * MOST_AD_ATTRIBUTES + 1, MOST_AD_BYTES, "classads")
 _ATTRIBUTE = re.compile(r"\s*([A-Za-z_][\w.]*)\s*=\s*(.*?)\s*", re.ASCII | re.DOTALL)
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
-_REAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
+_REAL = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d{1,4})?", re.ASCII)
 _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 _JSON_EXPRESSION = re.compile(r"/Expr\((.*)\)/", re.DOTALL)

@@ -17,7 +17,7 @@ from apps.usage.parsers.field_values import NUMBER, BadRecord, note_ignored, num
 from apps.usage.parsers.lines import Notes
 
 _TEXT = r'"([^"]*(?:""[^"]*)*)"(?=\s|\Z)'
-_FIELD = re.compile(rf'{_TEXT}|([^\s"]\S*)', re.ASCII)
+_FIELD = re.compile(rf'{_TEXT}|([^\s"]\S*)|"[\s\S]*', re.ASCII)  # the rest, where a quote isn't closed
 _LINE = re.compile(rf'\s*(?:(?:{_TEXT}|[^\s"]\S*)(?:\s+|\Z))*', re.ASCII)
 _OPEN = re.compile(r'"[^"]*(?:""[^"]*)*\Z', re.ASCII)
 _HOST = re.compile(r"(?:(\d{1,9})\*)?([^*]+)")

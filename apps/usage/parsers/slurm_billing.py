@@ -26,7 +26,9 @@ Flags = npt.NDArray[np.bool_]
 MOST_BILLING_PARTITIONS = 10_000
 MOST_BILLING_WEIGHT = 1e15  # of either sign; sums of larger ones may not be finite, and no billing of a job is as large
 _LONGEST_WEIGHTS_TEXT = 4_096
-_WEIGHT = re.compile(r"\s*([^=\s]+)\s*=\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([KMGTP]?)\s*", re.IGNORECASE)
+_WEIGHT = re.compile(
+    r"\s*+([^=\s]++)\s*+=\s*+([+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?)\s*+([KMGTP]?)\s*+", re.IGNORECASE
+)
 _UNITS = "KMGTP"
 IN_MEGABYTES = ("mem", "bb/", "gres/gpumem")
 _OF_NODE = ("cpu", "mem", "node")

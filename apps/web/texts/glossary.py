@@ -19,7 +19,7 @@ from apps.web.links.guides import address_of
 _PAGE = "glossary.md"
 _HEADING = "## Our words"
 _ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_LINK = re.compile(r"\[([^\[\]]++)\]\([^()]++\)")
 
 
 @dataclass(frozen=True, slots=True)

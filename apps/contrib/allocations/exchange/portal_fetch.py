@@ -19,7 +19,7 @@ _MOST_PAGE_BYTES = 32 * 2**20
 _MOST_ITEMS = 50_000
 _MOST_TEAMS = 2_000
 _TOTAL_S = 60.0
-_NEXT = re.compile(r'<([^>]*)>\s*;\s*rel="?next"?')
+_NEXT = re.compile(r'<([^<>]*+)>\s*+;\s*+rel="?next"?')
 _REASONS = {
     400: "refused the request: check the address",
     401: "doesn't accept the token: make a new one there, and put it into the secret's file",

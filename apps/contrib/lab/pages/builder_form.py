@@ -41,15 +41,17 @@ VARIANT_FIELDS = (
     *("delay_min", "loss", "steps"),
 )
 _LONGEST_FIELD_TEXT = 20_000
-_ENTRY_LINE = re.compile(r"(?P<entry>/.*?)(?:\s+shares\s+(?P<shares>\S+))?(?:\s+jobs\s+(?P<jobs>\S+))?")
-_NUMBER = r"[-+]?\d[\d.,]*"
+_ENTRY_LINE = re.compile(
+    r"(?P<entry>/.*?)(?:(?<=\S)\s++shares\s++(?P<shares>\S++))?(?:(?<=\S)\s++jobs\s++(?P<jobs>\S++))?"
+)
+_NUMBER = r"[-+]?\d[\d.,]*+"
 _GAP = r"\s{1,8}"  # bounded: a line of blanks costs as much as any other
 _SPAN = rf"{_GAP}(?:run|requested|cpus|from|until|priority){_GAP}{_NUMBER}(?:{_GAP}to{_GAP}{_NUMBER})?"
 _STREAM_LINE = re.compile(
     rf"(?P<entry>/.*?){_GAP}(?:(?P<rate>load|every|poisson){_GAP})?(?P<value>{_NUMBER})"
     rf"(?P<clauses>(?:{_SPAN})*)(?:{_GAP}at{_GAP}(?P<sites>.+))?"
 )
-_CLAUSE = re.compile(rf"(?P<word>[a-z]+)\s+(?P<low>{_NUMBER})(?:\s+to\s+(?P<high>{_NUMBER}))?")
+_CLAUSE = re.compile(rf"(?<![a-z])(?P<word>[a-z]++)\s++(?P<low>{_NUMBER})(?:\s++to\s++(?P<high>{_NUMBER}))?")
 _RATES = {"load": "load", "every": "every_s", "poisson": "poisson_s"}
 _CLAUSES = {
     "run": "run_h", "requested": "requested_factor", "cpus": "cpus", "from": "from_h", "until": "until_h",

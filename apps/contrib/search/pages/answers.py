@@ -41,7 +41,7 @@ MOST_ENTRIES_OF_NAME = 3  # of one name, such as that of a user in several group
 _MOST_REPORTED_LEVELS = 3
 _LEAST_ASKED = 4  # characters of a question that is recognized before it is typed in full
 _OF_NAME = re.compile(r"(?P<phrase>.+?) (?:in|of|for) (?P<name>.+)")
-_TYPED_SHARES = re.compile(r"(?P<name>.+?)\s+(?:to\s+|=\s*)?(?P<number>\d[\d.,]*)\s*(?P<unit>%|shares?|share)")
+_TYPED_SHARES = re.compile(r"(?P<name>.+?)(?<=\S)\s++(?:to\s++|=\s*+)?(?P<number>\d[\d.,]*+)\s*+(?P<unit>%|shares?)")
 _CHANGED_SHARES = re.compile(r"(?:change |set |raise |lower )?shares (?:of |for |in )?(?P<name>.+)")
 _SIDES: Mapping[str, tuple[Side, ...]] = {"over": ("over",), "under": ("under",), "off": ("over", "under")}
 
