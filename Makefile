@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutations mutants pictures simulate
+.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutants pictures simulate
 .DEFAULT_GOAL := help
 
 help:
@@ -25,8 +25,8 @@ help:
 	@echo "make lint    style, types, layers, migrations, links of the documentation"
 	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
 	@echo "make papers  the papers' claims and figures measured again, against docs/appendices/papers.md; ten minutes"
-	@echo "make mutations  each claim of the papers broken once in a copy: its tests have to fail; half an hour"
 	@echo "make mutants  the code changed in one place at a time, a sample (ROOMS, SAMPLE, MINUTES, SEED): do tests notice?"
+	@echo "make mutants CLAIMS='4.*'  the code of claims of the papers, until each of their tests has noticed a change"
 	@echo "make simulate  random histories with failures, by seed (SEED, SEEDS, STEPS, MINUTES, TRIES)"
 	@echo "make pictures  the pictures of README and documentation, from a fresh sample"
 	@echo "make test-fresh  property tests on examples that nobody has drawn before (MINUTES, SEED)"
@@ -139,14 +139,12 @@ simulate: setup
 papers: setup
 	@$(PY) -m docsite.papers
 
-# The code of each claim is broken in a copy, and its tests have to fail. ONLY="--only '4.*'" chooses claims.
-mutations: setup
-	@$(PY) -m tests.papers.mutations $(ONLY)
-
 # A random sample of each room, in forks of one process; it goes on where it stopped. SEED=1 tries the same ones again.
+# CLAIMS='1.12,4.*' takes the code and the tests of these claims of the papers instead; CLAIMS='*' takes a quarter of an hour.
 mutants: setup
 	@echo "SEED=$(SEED)"
-	@$(PY) -m tests.mutants --seed $(SEED) --sample $(or $(SAMPLE),50) --minutes $(or $(MINUTES),60) $(if $(ROOMS),--rooms $(ROOMS))
+	@$(PY) -m tests.mutants --seed $(SEED) --minutes $(or $(MINUTES),60) \
+		$(if $(CLAIMS),--claims '$(CLAIMS)' $(if $(SAMPLE),--sample $(SAMPLE)),--sample $(or $(SAMPLE),50) $(if $(ROOMS),--rooms $(ROOMS)))
 
 pictures: setup
 	@$(PY) -m docsite.pictures

@@ -7,9 +7,10 @@ annotations, assertions and the arguments of `raise` stay as they are: they deci
 from __future__ import annotations
 
 import ast
+import random
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -45,7 +46,8 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """begin, end: byte offsets in the module's text of what `new` replaces. lines: the whole expression's or
-    statement's, from 1. number: which of several equal changes of equal lines in the function, from 1."""
+    statement's, from 1. number: which of several equal changes of equal lines in the function, from 1. constant: the
+    module's, where no function is changed."""
 
     path: str
     function: str
@@ -56,6 +58,17 @@ class Mutant:
     source: str
     change: str
     number: int = 1
+    constant: str = ""
+
+    @property
+    def place(self) -> str:
+        """The function or constant as a table of claims names it."""
+        return f"{self.path}::{self.function or self.constant}"
+
+    @property
+    def has_no_result(self) -> bool:
+        """Whether a function returns None in place of its result: what runs it notices, whatever it is about."""
+        return self.change.endswith(" → None")
 
     @property
     def name(self) -> str:
@@ -68,18 +81,40 @@ class Mutant:
         return (raw[: self.begin] + self.new.encode() + raw[self.end :]).decode()
 
 
-def mutants_of(path: str, source: str) -> list[Mutant]:
-    """All of a module that compile, in the order of its lines."""
-    changes = _Changes(path, source)
-    changes.visit(ast.parse(source))
+def mutants_of(
+    path: str, source: str, *, places: Collection[str] | None = None, with_compiled: bool = False
+) -> list[Mutant]:
+    """All of a module that compile, in the order of its lines.
+
+    places: only those of these functions, with the functions in them, and of these constants. with_compiled: also of
+    functions that numba compiles.
+    """
     counts: Counter[str] = Counter()
     numbered = []
-    for mutant in sorted(changes.mutants, key=lambda each: (each.begin, each.end, each.new)):
+    changes = _changes(path, source, with_compiled=with_compiled)
+    for mutant in sorted(changes, key=lambda each: (each.begin, each.end, each.new)):
         counts[mutant.name] += 1
         again = replace(mutant, number=counts[mutant.name])
-        if _compiles(again.text(source)):
+        is_chosen = places is None or any(is_within(again.place, place) for place in places)
+        if is_chosen and _compiles(again.text(source)):
             numbered.append(again)
     return numbered
+
+
+def places_of(path: str, source: str, *, with_compiled: bool) -> set[str]:
+    """The functions and constants of a module that have mutants with a result; not all of those need compile."""
+    return {mutant.place for mutant in _changes(path, source, with_compiled=with_compiled) if not mutant.has_no_result}
+
+
+def is_within(place: str, function: str) -> bool:
+    """Whether a place is this function, in it, or this constant."""
+    return f"{place}.".startswith(f"{function}.")
+
+
+def _changes(path: str, source: str, *, with_compiled: bool) -> list[Mutant]:
+    changes = _Changes(path, source, with_compiled=with_compiled)
+    changes.visit(ast.parse(source))
+    return changes.mutants
 
 
 def _compiles(text: str) -> bool:
@@ -96,8 +131,10 @@ def _is_compiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 class _Changes(ast.NodeVisitor):
-    def __init__(self, path: str, source: str) -> None:
+    def __init__(self, path: str, source: str, *, with_compiled: bool) -> None:
         self.mutants: list[Mutant] = []
+        self._with_compiled = with_compiled
+        self._constant = ""
         self._path = path
         self._raw = source.encode()
         self._lines = source.splitlines()
@@ -114,10 +151,10 @@ class _Changes(ast.NodeVisitor):
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 self.visit(statement)
-            elif constant_name(statement) is not None:
-                self._is_code = True
+            elif name := constant_name(statement):
+                self._is_code, self._constant = True, name
                 self.visit(statement)
-                self._is_code = False
+                self._is_code, self._constant = False, ""
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._within.append(node.name)
@@ -127,7 +164,7 @@ class _Changes(ast.NodeVisitor):
         self._within.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        if node.name == "__repr__" or _is_compiled(node):
+        if node.name == "__repr__" or (_is_compiled(node) and not self._with_compiled):
             return
         self._within.append(node.name)
         before, self._is_code = self._is_code, True
@@ -287,7 +324,9 @@ class _Changes(ast.NodeVisitor):
             lines = range(node.lineno, _end_line(node) + 1)
             source = self._lines[node.lineno - 1].strip()
             change = f"{_on_a_line(old)} → {_on_a_line(after)}"
-            self.mutants.append(Mutant(self._path, ".".join(self._within), begin, end, new, lines, source, change))
+            function = ".".join(self._within)
+            mutant = Mutant(self._path, function, begin, end, new, lines, source, change, constant=self._constant)
+            self.mutants.append(mutant)
 
     def _begin(self, node: ast.AST) -> int:
         assert isinstance(node, ast.expr | ast.stmt)
@@ -399,3 +438,10 @@ def uses_of(names: Collection[str], source: str) -> set[int]:
     )
     nodes = chain.from_iterable(map(_own_nodes, bodies))
     return {node.lineno for node in nodes if isinstance(node, ast.Name) and node.id in names}
+
+
+def in_order(mutants: Iterable[Mutant], seed: int, only: str) -> list[Mutant]:
+    """In the seed's order. only: those whose file, function or line contains one of A|B|C."""
+    ordered = sorted(mutants, key=lambda each: each.name)
+    random.Random(seed).shuffle(ordered)
+    return [each for each in ordered if any(text in each.name for text in only.split("|"))]

@@ -1,30 +1,19 @@
-"""The runner of mutants: what it changes, that a change is in effect, and that the accepted survivors still exist.
-
-`python -m tests.mutants` tries them.
-"""
+"""The runner of mutants: what it changes, what it reports, and that its lists are about code that exists."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from importlib import import_module
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-import pytest_django
 
 from apps.core.code_paths import REPOSITORY
-from apps.engine.decay_functions import get_decay_function
-from apps.engine.parameters import choice
-from tests.databases import Databases
-from tests.mutants.__main__ import main
+from docsite.papers.claims import CLAIMS
 from tests.mutants.accepted import accepted
-from tests.mutants.changes import Mutant, constants_of, mutants_of, uses_of
-from tests.mutants.forks import Result, SharedDatabases, in_fork
-from tests.mutants.hits import Hits, Trace
-from tests.mutants.outcomes import NOTICED, SURVIVED, Outcomes
-from tests.mutants.rooms import ROOMS
-from tests.mutants.swap import NotApplied, apply, functions_of, module_of
+from tests.mutants.changes import is_within, mutants_of
+from tests.mutants.claims import claims_about_data, claims_of_papers
 
 SOURCE = '''
 """Of the module."""
@@ -87,205 +76,147 @@ def test_edges_conditions_numbers_statements_and_results_are_changed() -> None:
     }
 
 
-def test_sentences_assertions_annotations_and_class_bodies_stay() -> None:
-    replaced = {change.partition(" → ")[0] for change in _changes(SOURCE)}
-    assert replaced.isdisjoint({"value > 0", "value + 1", "2", "5", "7", '"x" * 2', '"five %d" % 5'})
+# A repository of one module, whose tests miss one of its two limits; MARK is the mark that papers count
+
+PRODUCT = """
+HIGHEST = 7
 
 
-def test_functions_that_are_compiled_to_machine_code_stay() -> None:
-    function = "def half(value):\n    return value / 2\n"
-    assert _changes(function)
-    assert _changes(f"@compiled\n{function}") == _changes(f"@compiled_borrowing\n{function}") == []
+def is_high(value):
+    return value >= HIGHEST
 
 
-def test_each_change_is_one_that_compiles_and_no_line_moves() -> None:
-    mutants = mutants_of("module.py", SOURCE)
-    assert len({mutant.name for mutant in mutants}) == len(mutants)
-    for mutant in mutants:
-        text = mutant.text(SOURCE)
-        assert text != SOURCE
-        assert len(text.splitlines()) == len(SOURCE.splitlines())
-        assert ast.dump(ast.parse(text)) != ast.dump(ast.parse(SOURCE))
+def is_low(value):
+    return value < 3
+"""
+TESTS = """
+import pytest
+
+from tests.product import is_high, is_low
 
 
-FOLLOWING = """
-LIMIT = 3
-TWICE: int = LIMIT * 2
-OTHER = 7
+@MARK("O1", "O2")
+def test_high():
+    assert is_high(7)
 
 
-def within() -> bool:
-    return OTHER < TWICE
+@MARK("O1")
+@pytest.mark.parametrize("value", [5, 6], ids=["O1", "O3"])
+def test_not_high(value):
+    assert not is_high(value)
 
 
-class Default:
-    of = {limit}
+@MARK("O2")
+def test_low():
+    assert is_low(-100)
+
+
+@MARK("O2")
+def test_broken():
+    raise OSError("no such file")
+"""
+TABLE = """
+[code]
+O1 = ["tests/product.py::is_high"]
+O2 = ["tests/product.py::is_low", "tests/product.py::HIGHEST"]
+"""
+# Loaded before the runner, which reads the places of the repository while it is imported.
+PLANTED = """
+from pathlib import Path
+
+from apps.core import code_paths
+
+code_paths.REPOSITORY = Path.cwd()
+from tests.mutants import claims, rooms
+
+claims._FILE = Path("claims.toml")
+rooms.ROOMS["planted"] = rooms.Room("planted", ("tests/product.py",), ("tests/test_product.py",), 90)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--deep", action="store_true")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "paper")
 """
 
 
-def test_a_constant_matters_where_functions_read_it_or_one_that_follows_from_it() -> None:
-    source = FOLLOWING.format(limit="OTHER")
-    names = {name for name, _statement in constants_of(2, source)}
-    assert names == {"LIMIT", "TWICE"}
-    assert uses_of(names, source) == {8}
-    assert uses_of({"LIMIT"}, source) == set()
-
-
-def test_a_constant_that_is_read_at_import_is_not_changed() -> None:
-    with pytest.raises(ValueError, match="at import"):
-        constants_of(2, FOLLOWING.format(limit="LIMIT"))
-
-
-PATH = "apps/engine/decay_functions.py"
-
-
-TEXT = (REPOSITORY / PATH).read_text(encoding="utf-8")
-
-
 @pytest.fixture
-def mutants() -> list[Mutant]:
-    return mutants_of(PATH, TEXT)
-
-
-def test_a_mutant_is_in_effect_in_its_fork_and_nowhere_else(mutants: list[Mutant]) -> None:
-    functions = functions_of([PATH])
-    mutant = next(each for each in mutants if each.function == "get_decay_function" and each.change.endswith("→ None"))
-
-    def work() -> Result:
-        names = apply(mutant, TEXT, functions)
-        return {"names": names, "function": get_decay_function("none")}
-
-    result = in_fork(work, processor_s=60, longest_s=60)
-    assert result == {"names": ["get_decay_function"], "function": None}
-    assert get_decay_function("none") is not None
-
-
-def test_a_function_that_another_has_made_is_exchanged_too() -> None:
-    path = "apps/engine/parameters.py"
-    text = (REPOSITORY / path).read_text(encoding="utf-8")
-    made = choice("word", "Word", "a", ("a",))
-    functions = functions_of([path])
-    refusal = next(each for each in mutants_of(path, text) if each.function == "choice.read" and "raise" in each.change)
-
-    def work() -> Result:
-        apply(refusal, text, functions)
-        return {"read": made.read("c")}
-
-    assert in_fork(work, processor_s=60, longest_s=60) == {"read": "c"}
-
-
-def test_a_mutant_of_code_that_no_function_runs_is_refused(mutants: list[Mutant]) -> None:
-    with pytest.raises(NotApplied):
-        apply(next(each for each in mutants if each.function), TEXT, {})
-
-
-@pytest.mark.deep
-def test_a_constant_that_cannot_be_evaluated_is_refused() -> None:
-    """A usual import would fail then, and with it every test."""
-    path = "apps/usage/parsers/records_json.py"
-    text = (REPOSITORY / path).read_text(encoding="utf-8")
-    import_module(module_of(path))
-    first = next(each for each in mutants_of(path, text) if each.change == "1 → 0" and "1970" in each.source)
-    with pytest.raises(NotApplied, match="ValueError"):
-        apply(first, text, {})
-
-
-def test_what_never_ends_or_raises_has_no_result() -> None:
-    def never() -> Result:
-        while True:
-            pass
-
-    assert "processor" in in_fork(never, processor_s=0, longest_s=60)["over"]
-    assert "ZeroDivisionError" in in_fork(lambda: {"x": 1 / 0}, processor_s=60, longest_s=60)["error"]
-
-
-@pytest.fixture
-def shared(databases: Databases, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[SharedDatabases]:
-    with django_db_blocker.unblock():
-        made = SharedDatabases(dict(databases.settings), suffix="forked", schemas=databases._schemas)
-        made._create(made.empty)
-        yield made
-        made.drop_at_last()
-
-
-def test_a_fork_leaves_no_database_of_its_own_and_its_process_goes_on(shared: SharedDatabases) -> None:
-    def names() -> set[str]:
-        like = "SELECT datname FROM pg_database WHERE datname LIKE %s"
-        return {name for (name,) in shared._session("postgres").execute(like, [f"{shared.empty}%"]).fetchall()}
-
-    def work() -> Result:
-        shared._create(f"{shared.empty}_again")
-        return {"names": sorted(names())}
-
-    shared.leave_sessions()
-    result = in_fork(work, processor_s=60, longest_s=60)
-    assert result == {"names": [shared.empty, f"{shared.empty}_again"]}
-    shared.end_sessions()
-    shared.clean()
-    assert names() == {shared.empty}
-
-
-def test_lines_of_a_test_are_those_that_it_executes() -> None:
-    trace = Trace([PATH])
-    with trace.on():
-        get_decay_function("none")
-    lines = trace.take()[PATH]
-    first = get_decay_function.__code__.co_firstlineno
-    assert first in lines
-    assert trace.take() == {}
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("tests.mutants.hits.REPOSITORY", tmp_path)
-    (tmp_path / "module.py").write_text(SOURCE, encoding="utf-8")
-    (tmp_path / "test_module.py").write_text("def test_edges(): ...", encoding="utf-8")
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tests").mkdir()
+    for name, text in {
+        "tests/product": PRODUCT,
+        "planted": PLANTED,
+        "tests/test_product": TESTS.replace("MARK", "pytest.mark.paper"),
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    (tmp_path / "claims.toml").write_text(TABLE, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]", encoding="utf-8")
     return tmp_path
 
 
-def test_an_outcome_is_known_until_what_it_came_of_changes(folder: Path) -> None:
-    first, second = mutants_of("module.py", SOURCE)[:2]
-    names = {first.name, second.name}
-    stored = folder / "outcomes.json"
-    outcomes = Outcomes.read(stored, "state 1", names)
-    outcomes.add(first, NOTICED, "why", "test_module.py::test_edges[1]")
-    outcomes.add(second, SURVIVED, "2 tests pass")
-
-    def known(state: str) -> set[str]:
-        return set(Outcomes.read(stored, state, names).by_name)
-
-    assert known("state 1") == names
-    assert known("state 2") == {first.name}
-    (folder / "test_module.py").write_text("def test_edge(): ...", encoding="utf-8")
-    assert known("state 2") == set()
-    (folder / "test_module.py").write_text("def test_edges(): ...", encoding="utf-8")
-    (folder / "module.py").write_text(f"{SOURCE}#", encoding="utf-8")
-    assert known("state 2") == set()
+def _run(folder: Path, *arguments: str) -> tuple[int, list[str]]:
+    """Exit status and lines of the command in this folder."""
+    command = [
+        sys.executable,
+        "-c",
+        "import planted; from tests.mutants.__main__ import main; raise SystemExit(main())",
+    ]
+    environment = os.environ | {
+        "PYTHONPATH": f"{folder}:{REPOSITORY}",
+        "PYTEST_ADDOPTS": "-p planted -p no:django -p no:cacheprovider",
+    }
+    ended = subprocess.run(
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    return ended.returncode, ended.stdout.splitlines() + ended.stderr.splitlines()
 
 
-def test_hits_are_known_for_files_of_tests_that_are_the_same(folder: Path) -> None:
-    (folder / "test_other.py").write_text("y = 1", encoding="utf-8")
-    files = ["test_module.py", "test_other.py"]
-    hits = Hits.read(folder / "hits.json", ["module.py"], files)
-    hits.lines = {f"{file}::test": {"module.py": [1]} for file in files}
-    hits.seconds = dict.fromkeys(hits.lines, 0.1)
-    hits.write(folder / "hits.json")
-    (folder / "test_other.py").write_text("y = 2", encoding="utf-8")
-    assert list(Hits.read(folder / "hits.json", ["module.py"], files).lines) == ["test_module.py::test"]
-    (folder / "module.py").write_text("", encoding="utf-8")
-    assert not Hits.read(folder / "hits.json", ["module.py"], files).lines
+def test_surviving_mutants_and_tests_that_fail_without_any_are_reported(folder: Path) -> None:
+    status, lines = _run(folder, "--rooms", "planted")
+    assert status == 1, lines
+    assert {line for line in lines if line.startswith("survived: ")} == {
+        f"survived: tests/product.py:10 is_low: return value < 3: {change} [1 tests pass]"
+        for change in ("3 → 2", "3 → 4", "value < 3 → value <= 3")
+    }
+    assert lines[-1].split()[:6] == ["planted", "8", "8", "5", "0", "3"]
+    broken = "tests/test_product.py::test_broken: OSError: no such file"
+    assert f"  left out, since it fails without any change: {broken}" in lines
 
 
-def test_rooms_have_code_and_tests() -> None:
-    for room in ROOMS.values():
-        assert room.paths()
-        assert all((REPOSITORY / path).exists() for path in room.tests)
+def test_a_test_of_a_claim_that_notices_no_mutant_shows_nothing(folder: Path) -> None:
+    """Of O1, `test_not_high` has a parameter that no mutant changes; its other parameter is about O3."""
+    status, lines = _run(folder, "--claims")
+    assert status == 1, lines
+    assert {line for line in lines if line.startswith("survived: ")} == {
+        "survived: each mutant of claim O1 (1): tests/test_product.py::test_not_high shows nothing",
+        "survived: each mutant of claim O2 (5): tests/test_product.py::test_broken shows nothing",
+        "survived: each mutant of claim O2 (5): tests/test_product.py::test_low shows nothing",
+    }
+    assert [line.split() for line in lines[-2:]] == [["O1", "1", "1", "1", "2", "1"], ["O2", "5", "5", "1", "3", "2"]]
 
 
-def test_an_unknown_room_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--rooms", "engin", "--table"])
-    assert "no such rooms: engin" in capsys.readouterr().err
+def test_outcomes_are_remembered(folder: Path) -> None:
+    _run(folder, "--claims=O1")
+    _status, lines = _run(folder, "--claims=O1", "--table")
+    assert lines[-1].split() == ["O1", "1", "1", "1", "2", "1"]
+
+
+# What the lists name
+
+
+def test_each_claim_with_tests_names_code_that_can_be_changed() -> None:
+    """A function that was renamed is reported with its claim."""
+    listed = claims_of_papers()
+    assert {*listed, *claims_about_data()} == {name for name, claim in CLAIMS.items() if not claim.untested}
+    missing = [
+        f"{claim.name}: {named}"
+        for claim in listed.values()
+        for named in claim.code
+        if not any(is_within(place, named) for place in claim.places())
+    ]
+    assert missing == []
 
 
 @pytest.mark.deep

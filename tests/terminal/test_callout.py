@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr
-from functools import cache
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,7 @@ PYTHONS = [
 ]
 
 
-@cache
-def program() -> Any:
+def _load() -> Any:
     """The file as a module: most tests need no process of its own."""
     spec = importlib.util.spec_from_file_location("fairshare_callout", SOURCE)
     assert spec is not None
@@ -44,6 +42,9 @@ def program() -> Any:
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
     return found
+
+
+PROGRAM = _load()  # with this module, so that tests.mutants finds its functions
 
 
 class Callout:
@@ -72,8 +73,8 @@ class Callout:
         with pytest.MonkeyPatch.context() as patch, redirect_stderr(err):
             patch.setattr(os, "environ", self.environment)
             try:
-                status = program().run(self._arguments(*arguments), io.BytesIO(given), out)
-            except program().Failure as failure:
+                status = PROGRAM.run(self._arguments(*arguments), io.BytesIO(given), out)
+            except PROGRAM.Failure as failure:
                 status = failure.status
                 err.write(failure.message)
             except SystemExit as end:
@@ -457,7 +458,7 @@ def test_options_from_a_file(callout: Callout, site: FakeSite, tmp_path: Path) -
     config = tmp_path / "callout.conf"
     config.write_text(f"# ours\nsite = {callout.url}\npolicy=grid\nfallback = 0.1\nwait-s = 5\n")
     options = {"site": site.url, "policy": "grid", "fallback": 0.1, "wait_s": 5.0}
-    assert program().read_config(str(config)) == options
+    assert PROGRAM.read_config(str(config)) == options
     command = [callout.python, str(SOURCE), "--config", str(config), "ann"]
     done = subprocess.run(command, env=callout.environment, capture_output=True)
     assert done.stdout.decode() == f"{factor_of('ann')!r}\n"

@@ -17,7 +17,7 @@ import pytest
 
 from tests.material import missing
 from tests.terminal.callout_site import FakeSite, factor_of, fake_site
-from tests.terminal.test_callout import PYTHONS, SOURCE, TOKEN, program
+from tests.terminal.test_callout import PROGRAM, PYTHONS, SOURCE, TOKEN
 
 RECIPES = SOURCE.parents[1] / "docs" / "examples" / "callout"
 SCRIPTS = sorted(RECIPES.glob("*.py"))
@@ -78,7 +78,7 @@ def test_each_script_compiles_for_an_old_python(path: Path, tmp_path: Path) -> N
 
 
 def test_each_call_uses_options_that_the_callout_has() -> None:
-    known = {option for action in program().parser()._actions for option in action.option_strings}
+    known = {option for action in PROGRAM.parser()._actions for option in action.option_strings}
     n_calls = 0
     for path in [*SCRIPTS, RECIPES / "job_submit.lua", RECIPES / "esub.quota"]:
         for line in path.read_text().splitlines():

@@ -31,7 +31,8 @@ from apps.engine.case_text import finite, read_id, shown
 from apps.engine.errors import BadCase
 
 State = Literal["pending", "running", "held", "suspended"]
-LOWEST_POSIX, HIGHEST_POSIX = -1023, 1024
+LOWEST_POSIX = -1023
+HIGHEST_POSIX = 1024
 _MOST_SLOTS = 1_000_000_000
 _TOP = ("config", "users", "projects", "departments", "usage_age_s", "sharetree", "hidden_jobs", "jobs")
 _OF_JOB = (
