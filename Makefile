@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 
-.PHONY: help setup debian run demo dev record-migrations record-schema test test-fast test-core test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutants pictures simulate
+.PHONY: help setup debian run demo dev record-schema test test-fast test-core test-faults test-federation test-schedulers test-starts test-cluster test-fresh fuzz schedulers roots bench bench-large image release lint night docs docs-parts papers mutants pictures simulate
 .DEFAULT_GOAL := help
 
 help:
@@ -106,10 +106,6 @@ test-faults: setup
 # Each reader of foreign text, by what its inputs reach in it. What it finds is added to tests/fuzz/corpus; commit that.
 fuzz: setup
 	@$(PY) -m tests.fuzz --minutes $${MINUTES:-20} $(FUZZ)
-
-# After a new migration: it is released with the next version, and not changed again.
-record-migrations: setup
-	@$(PY) -m tests.cli.released_migrations
 
 # After an addition to REST v1: it is promised from the next version on. What breaks a promise is refused.
 record-schema: setup

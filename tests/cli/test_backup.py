@@ -299,7 +299,7 @@ def test_nothing_is_restored_of_a_cut_or_newer_backup_or_with_a_wrong_key(
         ([str(tmp_path / "cut"), "--any-origin"], "cut"),
         (
             [str(tmp_path / "newer"), "--any-origin"],
-            "Version 9.1.0 made the backup, and this version lacks its migration usage.9999",
+            "Another build, of version 9.1.0, made the backup: it has the migration usage.9999",
         ),
         ([str(tmp_path / "none")], "No such file"),
         ([str(plain)], "Nothing shows who made the backup."),

@@ -377,7 +377,7 @@ CORE: list[tuple[str, Callable[[Place], None], str, str]] = [
     ("settings", debug_in_production, "security.W018", "docs/settings.md"),
     ("settings", interrupted_restore, "fairshare.E006", "Run it again"),
     ("versions", missing_migration, "pending_migrations", "serve prepare"),
-    ("versions", newer_database, "fairshare.E002", "run that version"),
+    ("versions", newer_database, "fairshare.E002", "Run the version that made it"),
     ("versions", worker_of_another_release, "processes_differ", "docs/operate.md"),
     ("versions", worker_with_other_keys, "processes_differ", "docs/operate.md"),
     ("disk", full_disk, "full_disk", "Free room"),

@@ -41,21 +41,3 @@ def test_a_start_with_a_database_of_another_version_names_the_remedy(
     done = capsys.readouterr().err
     assert "accounts.0003_idempotent_answers and 1 more" in done
     assert "manage.py export_policy" in done
-
-
-def test_a_database_of_before_the_first_release_is_refused_before_it_is_changed(
-    db: None, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Builds until 26 November named their migrations as 1.0.0 does, and made other tables."""
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE usage_record DROP COLUMN key_hash CASCADE")
-        cursor.execute("DELETE FROM django_migrations WHERE app = 'usage' AND name >= '0003'")
-    before = MigrationRecorder(connection).applied_migrations().keys()
-    with caplog.at_level(logging.WARNING, logger="apps"):
-        assert prepare.main(["--backup"]) == 1
-    refused = capsys.readouterr().err
-    for words in ("A build before 1.0.0 made the database.", "manage.py export_policy", "To 1.0.0 in docs/upgrade.md"):
-        assert words in refused
-    with pytest.raises(CommandError, match=r"A build before 1\.0\.0 made the database"):
-        call_command("migrate", verbosity=0, skip_checks=False)
-    assert MigrationRecorder(connection).applied_migrations().keys() == before

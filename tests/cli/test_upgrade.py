@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
-import os
 import re
 import shutil
 import signal
@@ -19,29 +17,24 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.migration import Migration
 from django.db.migrations.recorder import MigrationRecorder
 
-from apps.cli.backup import programs
-from apps.cli.backup.archive import BadArchive
 from apps.cli.backup.before_upgrade import UNFINISHED, back_up_before_upgrade, end_upgrade
 from apps.cli.backup.contents import examine_backup
-from apps.cli.backup.restoring import _check_version
 from apps.cli.stack import migration
-from apps.cli.stack.former_tables import TABLES, columns_of, is_former
 from apps.cli.stack.migration_check import check_migrations
 from apps.cli.stack.paths import socket_dir
 from apps.cli.stack.postgres import DATABASE, PORT, USER, CannotStart, PostgresServer, find_binaries
 from apps.cli.stack.upgrading import upgrade_cluster
 from apps.core.code_paths import REPOSITORY
-from apps.core.errors import Invalid
 from apps.core.pending_migrations import pending_migrations
 from apps.core.release import __version__
-from tests.cli import release_fixture, released_migrations
+from tests.cli import release_fixture
 from tests.cli.test_backup import Machine, other
 from tests.commands import run_manage
 from tests.databases import Databases
@@ -51,47 +44,6 @@ from tests.instants import AT
 from tests.material import missing
 from tests.priority_site import Site
 from tests.shared_setup import set_up_once
-
-
-def test_released_migrations_are_never_changed_or_removed() -> None:
-    found, known = released_migrations.present(), released_migrations.recorded()
-    assert released_migrations.broken(found, known) == []
-    assert released_migrations.missing(found, known) == []
-
-
-def test_a_changed_or_removed_migration_is_named_and_a_new_one_is_added_by_a_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, file = tmp_path / "apps/usage/migrations", tmp_path / "list.txt"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").touch()
-    for name in ("0001_tables", "0002_more"):
-        (folder / f"{name}.py").write_text(name)
-    assert released_migrations.main(tmp_path, file) == 0
-    (folder / "0003_new.py").write_text("new")
-    new = released_migrations.present(tmp_path)
-    assert released_migrations.missing(new, released_migrations.recorded(file)) == [
-        "apps/usage/migrations/0003_new.py is new: run `make record-migrations`, and commit the list."
-    ]
-    assert released_migrations.main(tmp_path, file) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "3 migrations, 1 of them new"
-    (folder / "0001_tables.py").write_text("rewritten")
-    (folder / "0002_more.py").unlink()
-    before = file.read_text()
-    assert released_migrations.main(tmp_path, file) == 1
-    assert file.read_text() == before
-    assert capsys.readouterr().err.splitlines() == [
-        "apps/usage/migrations/0001_tables.py was changed: restore it, and write a new migration that converts what is"
-        " there.",
-        "apps/usage/migrations/0002_more.py is gone: databases have it applied. Restore it.",
-    ]
-
-
-def test_the_command_that_adds_migrations_is_a_target_and_documented() -> None:
-    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-    assert "\nrecord-migrations: setup\n\t@$(PY) -m tests.cli.released_migrations\n" in makefile
-    assert released_migrations.COMMAND in (REPOSITORY / "docs/developer.md").read_text(encoding="utf-8")
-
 
 __all__ = ["first_start", "other"]  # fixtures
 
@@ -207,15 +159,7 @@ def test_the_room_of_a_migration_is_that_of_the_table_that_it_copies(two_project
 # The one-command stack
 
 
-def last_migration() -> tuple[str, str, str]:
-    """Of all in the order in which they are applied: its app, its name, and that of the one before it in its app.
-
-    To take another one back, Django makes the models of each state after it, which takes it ten seconds.
-    """
-    executor = MigrationExecutor(None)
-    last, _ = executor.migration_plan(executor.loader.graph.leaf_nodes(), clean_start=True)[-1]
-    (before,) = [name for app, name in last.dependencies if app == last.app_label]
-    return last.app_label, last.name, before
+LATER = "starts"  # a plug-in that others don't refer to
 
 
 @contextlib.contextmanager
@@ -227,20 +171,21 @@ def running(server: PostgresServer) -> Iterator[PostgresServer]:
         server.stop()
 
 
-def take_back(stack: Stack) -> None:
-    """Its last migration."""
-    app, _, before = last_migration()
-    with running(PostgresServer(stack.var)):
-        stack.manage("migrate", app, before, "--verbosity", "0")
+def remove_later(database: psycopg.Connection[Any]) -> None:
+    """Its tables and its migration: the database is as a release before it left it."""
+    tables = [model._meta.db_table for model in apps.get_app_config(LATER).get_models()]
+    database.execute(f"DROP TABLE {', '.join(tables)}")
+    database.execute("DELETE FROM django_migrations WHERE app = %s", [LATER])
 
 
 @pytest.fixture
 def former(first_start: FirstStart) -> Iterator[Stack]:
-    """A stopped instance whose database lacks the last migration, as of an earlier release."""
+    """A stopped instance whose database lacks a migration, as of an earlier release."""
 
     def make(place: Path) -> dict[str, Any]:
         stack = Stack(like=first_start.var, place=place)
-        take_back(stack)
+        with running(PostgresServer(stack.var)) as server, server.connect() as database:
+            remove_later(database)
         return {"var": str(stack.var)}
 
     stack = Stack(like=Path(set_up_once("former-release", make)["var"]))
@@ -259,10 +204,9 @@ def test_up_backs_an_instance_up_before_its_upgrade(former: Stack) -> None:
     former.assert_works()
     assert former.signal(signal.SIGINT) == 0
     with made.open("rb") as file:
-        app, last, before = last_migration()
-        in_backup = examine_backup(file).manifest["migrations"]
-        assert f"{app}.{before}" in in_backup
-        assert f"{app}.{last}" not in in_backup, "of the former release"
+        in_backup = {each.partition(".")[0] for each in examine_backup(file).manifest["migrations"]}
+        assert "usage" in in_backup
+        assert LATER not in in_backup, "of the former release"
     assert not (former.var / UNFINISHED).exists()
 
 
@@ -315,65 +259,6 @@ def test_a_failed_backup_stops_the_upgrade_and_names_the_way_without(former: Sta
 # What can't be upgraded
 
 
-def make_former(url: str) -> None:
-    """Turn the tables into those of a build of 26 November: no hash of keys, buckets with ids, fewer migrations."""
-    with psycopg.connect(url) as database:
-        database.execute("ALTER TABLE usage_record DROP COLUMN key_hash CASCADE")
-        database.execute("ALTER TABLE usage_bucket ADD COLUMN id bigserial")
-        database.execute("DELETE FROM django_migrations WHERE app = 'usage' AND name >= '0003'")
-        database.execute("DELETE FROM django_migrations WHERE app IN ('notices', 'schedulers', 'jobs', 'allocations')")
-
-
-@pytest.mark.deep
-@pytest.mark.django_db(transaction=True)
-def test_a_database_of_before_the_first_release_is_refused_before_it_is_changed(other: Machine, tmp_path: Path) -> None:
-    made = other.run("migrate", "--verbosity", "0")
-    assert made.returncode == 0, made.stderr.decode()
-    make_former(other.url)
-    backup = other.run("backup", str(tmp_path / "former.backup"), "--skip-checks")
-    assert backup.returncode == 0, backup.stderr.decode()
-    before = schema_of(other.url), applied(other.url)
-    for arguments in (("serve", "prepare"), ("migrate",)):
-        refused = other.run(*arguments)
-        assert refused.returncode == 1
-        message = " ".join(refused.stderr.decode().split())
-        assert "A build before 1.0.0 made the database." in message, message[-2000:]
-        assert "export its policies (manage.py export_policy)" in message
-        assert "see To 1.0.0 in docs/upgrade.md" in message
-        assert "Traceback" not in message
-    assert (schema_of(other.url), applied(other.url)) == before
-    with psycopg.connect(other.url) as database:
-        database.execute("DROP SCHEMA public CASCADE")
-        database.execute("CREATE SCHEMA public")
-    restored = other.run("restore", str(tmp_path / "former.backup"), "--any-origin")
-    assert restored.returncode == 1
-    assert "The backup is of a database that a build before 1.0.0 made. Nothing was changed" in restored.stderr.decode()
-    assert other.n_tables() == 0
-
-
-@pytest.mark.product
-def test_a_backup_of_before_the_first_release_is_refused_by_the_definitions_in_its_dump(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with (release_fixture.FOLDER / "1.0.0.backup").open("rb") as file:
-        found = examine_backup(file)
-    server = found.manifest["postgresql"]
-    definitions = programs.definitions_of(found.head, server=server, tables=TABLES)
-    assert set(columns_of(definitions)) == set(TABLES)
-    _check_version(found, server)
-    former = "\n".join(line for line in definitions.splitlines() if not line.startswith("    key_hash "))
-    monkeypatch.setattr(programs, "definitions_of", lambda *_given, **_more: former)
-    with pytest.raises(BadArchive, match=r"a build before 1\.0\.0 made. Nothing was changed.*To 1\.0\.0 in docs"):
-        _check_version(found, server)
-    with pytest.raises(Invalid, match=f"The server here is PostgreSQL {server - 1}, and the backup needs {server}"):
-        _check_version(found, server - 1)
-
-
-def applied(url: str) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url) as database:
-        return database.execute("SELECT * FROM django_migrations ORDER BY id").fetchall()
-
-
 @pytest.mark.django_db(transaction=True)
 def test_an_old_server_and_a_newer_database_are_refused_with_the_way(
     monkeypatch: pytest.MonkeyPatch,
@@ -389,23 +274,7 @@ def test_an_old_server_and_a_newer_database_are_refused_with_the_way(
     finally:
         MigrationRecorder(connection).record_unapplied("usage", "9999_of_tomorrow")
     assert "it has the migration usage.9999_of_tomorrow" in str(newer.msg)
-    assert "Made by a newer version: run that version" in str(newer.hint)
-
-
-@pytest.mark.parametrize(
-    ("columns", "is_of_before"),
-    [
-        ({}, False),
-        ({"usage_record": ["id", "key_hash"], "usage_bucket": ["hour_at"]}, False),
-        ({"usage_record": ["id", "job"], "usage_bucket": ["hour_at"]}, True),
-        ({"usage_record": ["id", "key_hash"], "usage_bucket": ["id", "hour_at"]}, True),
-        ({"usage_record": ["id", "key_hash"]}, False),
-    ],
-)
-def test_tables_of_before_the_first_release_are_known_by_their_columns(
-    columns: dict[str, list[str]], is_of_before: bool
-) -> None:
-    assert is_former(columns) is is_of_before
+    assert "Run the version that made it, or restore the backup from before its upgrade." in str(newer.hint)
 
 
 # The next major version of PostgreSQL
@@ -586,98 +455,3 @@ def test_an_instance_of_each_release_is_upgraded_and_answers_as_recorded(backup:
 def test_each_release_has_its_fixture() -> None:
     assert __version__ in [path.stem for path in RELEASES], "run python -m tests.cli.release_fixture"
     assert all(path.stat().st_size < 300_000 for path in RELEASES)
-
-
-def give_tables(machine: Machine) -> None:
-    """Those of the test's own database, which migrations have made, without migrating again."""
-    own, name = connection.settings_dict["NAME"], machine.url.rpartition("/")[2]
-    connection.close()  # a template may have no sessions
-    with psycopg.connect(f"{machine.url.rpartition('/')[0]}/postgres", autocommit=True) as server:
-        server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-        server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{own}" STRATEGY file_copy')
-
-
-WITHOUT_MOUNTED = 'walk(if type == "object" and has("mount") then del(.children) else . end)'
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_policy_that_a_build_before_the_first_release_exported_is_imported_whole(other: Machine) -> None:
-    """The sample's policy, as a build three days before 1.0.0 exported it; one of its entries is a mount."""
-    if shutil.which("jq") is None:
-        missing("no jq", "apt-get install jq")
-    page = (REPOSITORY / "docs/upgrade.md").read_text(encoding="utf-8")
-    assert f"jq '{WITHOUT_MOUNTED}' nordgrid.json > import.json" in page
-    exported = gzip.decompress((release_fixture.FOLDER / "before-1.0.0-nordgrid.json.gz").read_bytes())
-    document = subprocess.run(["jq", WITHOUT_MOUNTED], input=exported, capture_output=True, check=True).stdout
-    give_tables(other)
-    command = ("import_policy", "--policy", "nordgrid", "--format", "json")
-    assert f"manage.py {' '.join(command)} --make --publish --reason" in page
-    arguments = ("--make", "--publish", "--reason", "from the former version", "-")
-    imported = other.run(*command, *arguments, stdin=document)
-    assert imported.returncode == 0, imported.stderr.decode()
-    compared = other.run(*command, "--dry-run", "--exit-code", "-", stdin=document)
-    assert compared.returncode == 0, compared.stdout.decode() + compared.stderr.decode()
-
-
-N_RECORDS = int(os.environ.get("FAIRSHARE_FAULT_RECORDS", "300000"))
-_FORMER_RECORDS = """
-INSERT INTO usage_record (key_hash, submit_at, start_at, end_at, revision, cpus, gpus, nodes, mem_mb, billing,
-    source_id, account_id, job_class_id, job_number, restart, is_charge, state, cluster, job, array_task, site, note)
-SELECT n::bigint * 7919, at, at + interval '1 minute', at + interval '1 hour', 0, 1 + n %% 64, 0, 1, 2048, 0, 1,
-    1 + n %% 500, 1, n, 0, false, (ARRAY['pending', 'running', 'finished', 'withdrawn'])[1 + n %% 4],
-    'c1', n::text, '', '', ''
-FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '25 seconds' AS at FROM generate_series(1, %s) AS n) AS job
-"""
-_CONTENT = """
-SELECT count(*), sum(hashtextextended(concat_ws(',', id, key_hash, submit_at, end_at, cpus, job, {state}), 0)::numeric)
-FROM usage_record
-"""
-
-
-@pytest.mark.fault("F26")
-@pytest.mark.deep
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.timeout(900)
-def test_a_migration_that_copies_all_records_is_killed_twice_and_keeps_every_one(other: Machine) -> None:
-    """From one table of records, as usage 0003 has it, to the partitions of 0004."""
-    for target in (["notices"], ["usage", "0003"]):  # notices add rows of theirs after each migration
-        made = other.run("migrate", *target, "--verbosity", "0")
-        assert made.returncode == 0, made.stderr.decode()
-    state = "array_position(ARRAY['pending', 'running', 'finished', 'withdrawn'], state::text) - 1"
-    with psycopg.connect(other.url, autocommit=True) as database:
-        database.execute("SET TimeZone = 'UTC'")
-        database.execute(_FORMER_RECORDS, [N_RECORDS])
-        before = database.execute(_CONTENT.format(state=state)).fetchone()
-
-        def copied() -> int:
-            try:
-                row = database.execute("SELECT count(*) FROM usage_record_parted").fetchone()
-            except psycopg.errors.UndefinedTable:
-                return 0
-            return int(row[0]) if row else 0
-
-        environment = {
-            **os.environ,
-            "DATABASE_URL": other.url,
-            "FAIRSHARE_VAR": str(other.var),
-            "FAIRSHARE_TESTING": "1",
-        }
-        seen = [0]
-        for _ in range(2):
-            process = subprocess.Popen(
-                [sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=REPOSITORY, env=environment
-            )
-            while process.poll() is None and copied() <= seen[-1]:
-                pass  # each look is a query
-            process.kill()
-            assert process.wait() in (0, -signal.SIGKILL)
-            seen.append(copied())
-        assert seen[1] > 0, "killed while it copied"
-        assert seen == sorted(seen), "it goes on behind the last piece"
-        done = other.run("migrate", "--verbosity", "0")
-        assert done.returncode == 0, done.stderr.decode()
-        assert database.execute(_CONTENT.format(state="state")).fetchone() == before
-        row = database.execute("SELECT relkind::text FROM pg_class WHERE oid = 'usage_record'::regclass").fetchone()
-        assert row == ("p",)
-    drift = other.run("check", "--database", "default")
-    assert drift.returncode == 0, drift.stderr.decode()

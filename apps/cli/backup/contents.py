@@ -31,7 +31,6 @@ class Examined:
     digest: str
     sha256: str
     signer: str
-    head: bytes
     n_database_bytes: int
     n_file_bytes: int
 
@@ -52,7 +51,7 @@ def examine_backup(file: IO[bytes], identity: str = "") -> Examined:
     checked.end()
     hashed.read()
     return Examined(
-        manifest, members.digest, hashed.sha256.hexdigest(), members.signer, checked.head, checked.n_database_bytes,
+        manifest, members.digest, hashed.sha256.hexdigest(), members.signer, checked.n_database_bytes,
         checked.n_file_bytes,
     )  # fmt: skip
 
@@ -130,7 +129,7 @@ class _Contents:
     """The names of all members and what they hold, as they pass by."""
 
     def __init__(self) -> None:
-        self.head = b""
+        self._head = b""
         self.n_database_bytes = self.n_file_bytes = 0
         self._files: set[str] = set()
         self._folders: set[str] = set()
@@ -144,7 +143,7 @@ class _Contents:
             self._add_name(member.name)
         self._last = Member(member.name, member.piece, b"")
         if member.name == DATABASE:
-            self.head = self.head or member.content
+            self._head = self._head or member.content
             self.n_database_bytes += len(member.content)
             return
         self.n_file_bytes += len(member.content)
@@ -157,7 +156,7 @@ class _Contents:
         for name in needed:
             if name not in self._files:
                 raise BadArchive(f"The backup was changed: it lacks {name!r}, without which it can't be restored.")
-        if not self.head.startswith(_DUMP):
+        if not self._head.startswith(_DUMP):
             raise BadArchive(f"The backup was changed: {DATABASE!r} is no dump of PostgreSQL.")
 
     def _add_name(self, name: str) -> None:

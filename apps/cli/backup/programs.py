@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -85,14 +85,6 @@ def restoring(server: int) -> Iterator[IO[bytes]]:
             _check("pg_restore", process.wait(), errors)
         finally:
             _end(process)
-
-
-def definitions_of(head: bytes, *, server: int, tables: Iterable[str]) -> str:
-    """The statements that make tables, from the first bytes of a dump; "" where those aren't enough."""
-    command = [find_program("pg_restore", server=server), "--schema-only", "--file=-"]
-    command += [f"--table={table}" for table in tables]
-    done = subprocess.run(command, input=head, capture_output=True, check=False, timeout=60, **_started())
-    return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
 
 
 def _check(name: str, status: int, errors: IO[bytes]) -> None:

@@ -34,7 +34,6 @@ from apps.cli.backup.drafts import RESTORE_FOLDER, draft_folder
 from apps.cli.backup.emptying import RESTORED, empty_database, remove_files
 from apps.cli.backup.making import settings_fingerprint
 from apps.cli.backup.origin import Origin, require_known_origin
-from apps.cli.stack.former_tables import FORMER_HINT, TABLES, columns_of, is_former
 from apps.cli.stack.postgres import OLDEST_VERSION
 from apps.cli.stack.restore_check import UnfinishedRestore, marker_path, text_of, unfinished_restore
 from apps.core.errors import Conflict, Invalid
@@ -184,13 +183,9 @@ def _check_version(found: Examined, server: int) -> None:
     if unknown:
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise BadArchive(
-            f"Version {manifest['version']} made the backup, and this version lacks its migration {unknown[0]}{more}: "
-            "restore it with that version."
+            f"Another build, of version {manifest['version']}, made the backup: it has the migration "
+            f"{unknown[0]}{more}, which this build lacks. Restore it with that build."
         )
-    if ours - set(manifest["migrations"]):
-        definitions = programs.definitions_of(found.head, server=server, tables=TABLES)
-        if is_former(columns_of(definitions)):
-            raise BadArchive(f"The backup is of a database that a build before 1.0.0 made. {FORMER_HINT}")
 
 
 def _check_room(file: IO[bytes], found: Examined) -> None:

@@ -10,12 +10,13 @@ from django.core.checks import CheckMessage, Error
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.migrations.loader import MigrationLoader
 
-from apps.cli.stack.former_tables import FORMER_HINT, columns_here, is_former
 from apps.cli.stack.postgres import OLDEST_VERSION
+from apps.core.code_paths import command_name
 
 _HINT = (
-    "Made by a newer version: run that version, or restore the backup from before its upgrade. "
-    f"Where it was made before the first release: {FORMER_HINT}"
+    "Nothing was changed. Run the version that made it, or restore the backup from before its upgrade. Or move its "
+    "policies: export them with that version (manage.py export_policy), start this one with an empty database (another "
+    f"FAIRSHARE_VAR or DATABASE_URL), and import them ({command_name('import_policy')})."
 )
 
 
@@ -30,14 +31,6 @@ def check_migrations(databases: Sequence[str] | None = None, **_: Any) -> list[C
             message = f"The database is of PostgreSQL {version}, and {OLDEST_VERSION} is the oldest that works."
             hint = f"Upgrade the server to PostgreSQL {OLDEST_VERSION} or newer: Another PostgreSQL in docs/upgrade.md."
             return [Error(message, hint=hint, id="fairshare.E007")]
-        if is_former(columns_here()):
-            return [
-                Error(
-                    "A build before 1.0.0 made the database.",
-                    hint=FORMER_HINT,
-                    id="fairshare.E009",
-                )
-            ]
     unknown = sorted({name for alias in databases or () for name in _unknown(alias)})
     if not unknown:
         return []

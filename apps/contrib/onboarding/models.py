@@ -40,7 +40,9 @@ class FirstPolicyDraft(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["is_open"], condition=Q(is_open=True), name="onboarding_beginning_one_open")
+            models.UniqueConstraint(
+                fields=["is_open"], condition=Q(is_open=True), name="onboarding_firstpolicydraft_one_open"
+            )
         ]
 
     def __str__(self) -> str:

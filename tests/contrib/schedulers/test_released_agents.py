@@ -97,18 +97,3 @@ def test_the_agent_of_a_release_works_with_this_server(
     ]
     assert models.AgentPass.objects.count() == 3
     assert {each.orders_revision for each in models.AgentPass.objects.all()} == {1, 2}
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_the_agent_of_a_release_without_limits_does_nothing_with_their_orders(
-    release: str, computed_site: Site, live_server: object, tmp_path: Path
-) -> None:
-    store.poll()
-    settings = {"mode": "shadow", "carries": "limits", "namespace": "a"}
-    connect_scheduler(policy_slug="grid", name="c1", settings=settings, at=AT, actor=SYSTEM)
-    host = Host(tmp_path, release, str(live_server), computed_site.token("schedulers", "priorities:read"))
-    host.scheduler.jobs = {"1": {"user": "alice", "group": "physics"}}
-    done = host.run()
-    assert done.returncode == 1
-    assert "The orders can't be read: carries is missing or wrong." in done.stderr
-    assert host.scheduler.calls() == [], "no command of the scheduler ran"

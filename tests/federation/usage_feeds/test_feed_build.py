@@ -7,13 +7,12 @@ from datetime import timedelta
 import pytest
 from django.conf import LazySettings
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.clock_watch import note_clock
 from apps.federation.document_builds import request_due_builds
-from apps.federation.models import FeedHour, FeedMark, FeedRunning, UsageFeed
+from apps.federation.models import FeedHour, FeedMark, UsageFeed
 from apps.federation.usage_feeds import feed_build
 from apps.federation.usage_feeds.feed_build import FeedInputs, build_feed
 from apps.federation.usage_feeds.feeds import make_feed
@@ -22,7 +21,7 @@ from apps.policies.tree import stored
 from apps.policies.tree.columns import TreeColumns, unpack_tree
 from apps.runs.models import Run
 from tests.federation.builds import build_due
-from tests.federation.usage_feeds.feed_site import HOUR, PLACES, Reader, Teller, make_teller
+from tests.federation.usage_feeds.feed_site import HOUR, Reader, Teller
 from tests.instants import AT
 
 
@@ -184,41 +183,3 @@ def test_hours_ahead_of_the_clock_are_sent_when_they_come(teller: Teller) -> Non
     assert max(reader.follow(at=later)) == max(teller.expected(at=later))
     assert reader.follow() == teller.expected()
     assert reader.follow(at=later) == teller.expected(at=later)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_feeds_of_the_state_before_keep_numbers_marks_and_readers(
-    transactional_db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.FAIRSHARE_ISSUER = "site-a.example"
-    monkeypatch.setattr(feed_build, "MOST_FEED_ROWS", 3)
-    teller = make_teller()
-    teller.map(**PLACES)
-    teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0)
-    teller.job(3, "carl", "P-A2", ago_h=30, hours=5)
-    teller.job(90, "bert", "P-A1", state="running", end_at=None, cpus=8.0)
-    reader = Reader(teller.feed)
-    reader.follow()
-    before, known = stored_hours(), marks()
-    MigrationExecutor(connection).migrate([("federation", "0001_tables")])
-    try:
-        columns = {
-            column.name
-            for column in connection.introspection.get_table_description(connection.cursor(), "federation_feedhour")
-        }
-        assert "rows" not in columns, "the state before has no rows"
-    finally:
-        executor = MigrationExecutor(connection)
-        executor.migrate(executor.loader.graph.leaf_nodes())
-    assert (stored_hours(), marks()) == (before, known)
-    assert not FeedRunning.objects.exists()
-    assert UsageFeed.objects.get().built_at is None
-    teller.job(4, "carl", "P-A2", ago_h=60)
-    reader.documents.clear()
-    assert reader.follow() == teller.expected()
-    assert [hour for document in reader.documents for hour in document.hours.tolist()] == [
-        int(AT.timestamp()) // 3600 - ago for ago in (61, 60)
-    ], "only what is new is sent again"
-    assert (marks()[: len(known)], reader.running) == (known, [(teller.uid("/VO-A/P-A1/bert"), 8.0)])
-    assert stored_hours()[2:] == before
-    assert Reader(teller.feed).follow() == teller.expected()

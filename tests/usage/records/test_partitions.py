@@ -1,8 +1,7 @@
-"""Partitions of records: made by the writer, pruned by queries, made of the former table, dropped by retention."""
+"""Partitions of records: made by the writer, pruned by queries, dropped by retention."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,7 +14,7 @@ from apps.core.postgresql import analyze_grown
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage import pgbinary
-from apps.usage.models import Bucket, Record, ReplacedRecord, SealedHour, Source
+from apps.usage.models import Record, SealedHour, Source
 from apps.usage.parsers.base import RecordRow, microseconds
 from apps.usage.records import partitions, retention
 from apps.usage.records.ingest import GROWING, ingest_batch
@@ -24,7 +23,6 @@ from tests.instants import AT
 
 Stored = Any
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-conversion = importlib.import_module("apps.usage.migrations.0004_partitions_of_records")
 
 
 @pytest.fixture(autouse=True)
@@ -255,85 +253,3 @@ def test_a_kill_while_a_partition_is_dropped_loses_and_doubles_nothing(
     assert run.attempts == 2
     assert (stored()["buckets"], add_up(source)) == (before, added)
     assert run.result["gone"] == {"cluster": len(rows) - Record.objects.count()}
-
-
-_USUAL = {"cpus": 1, **dict.fromkeys(("gpus", "nodes", "mem_mb", "billing", "restart", "revision"), 0)}
-_FORMER = f"""
-CREATE SEQUENCE usage_record_id_seq CACHE 1000;
-CREATE TABLE usage_record_old AS SELECT record.*, (ARRAY['pending', 'running', 'finished', 'withdrawn'])[state + 1]
-    AS state_name FROM usage_record AS record;
-UPDATE usage_record_old SET {", ".join(f"{name} = COALESCE({name}, {usual})" for name, usual in _USUAL.items())};
-ALTER TABLE usage_record_old DROP COLUMN state;
-ALTER TABLE usage_record_old RENAME state_name TO state;
-ALTER TABLE usage_record_old ALTER state TYPE varchar(16), ALTER run_id TYPE bigint, ADD PRIMARY KEY (id);
-SELECT setval('usage_record_id_seq', (SELECT max(id) FROM usage_record_old) + 1000);
-DROP TABLE usage_record;
-ALTER TABLE usage_record_old RENAME TO usage_record;
-ALTER TABLE usage_record ALTER id SET DEFAULT nextval('usage_record_id_seq');
-ALTER SEQUENCE usage_record_id_seq OWNED BY usage_record.id;
-ALTER TABLE usage_replacedrecord ALTER state TYPE varchar(16)
-    USING (ARRAY['pending', 'running', 'finished', 'withdrawn'])[state + 1];
-"""  # noqa: S608 - constants only
-_LATER = f"""
-ALTER TABLE usage_record ADD COLUMN IF NOT EXISTS kinds jsonb, ADD COLUMN IF NOT EXISTS sluid bigint,
-    ALTER cluster SET DEFAULT '', ALTER array_task SET DEFAULT '',
-    {", ".join(f"ALTER {name} DROP NOT NULL" for name in _USUAL)}
-"""
-
-
-@pytest.fixture
-def former_table(source: Source) -> Iterator[Source]:
-    """A database with the table as it was before, with records."""
-    ingest_batch(source=source, rows=months_of_jobs(), at=AT)
-    ingest_batch(source=source, rows=[job(7, AT - 43 * DAY, revision=1, cpus=9)], at=AT)
-    yield source
-    convert()
-
-
-def convert(**options: Any) -> None:
-    """As that migration, and what later ones added to the table."""
-    conversion.convert_records(**options)
-    conversion.number_states()
-    with connection.cursor() as cursor:
-        cursor.execute(_LATER)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("trouble", ["none", "killed", "written meanwhile"])
-@pytest.mark.fault("F26")
-def test_a_database_with_records_keeps_every_one(former_table: Source, stored: Stored, trouble: str) -> None:
-    before, ids = stored(), list(Record.objects.order_by("id").values_list("id", "job", "state"))
-    n_replaced = ReplacedRecord.objects.filter(state="finished").count()
-    with connection.cursor() as cursor:
-        cursor.execute(_FORMER)
-    n_pieces = [0]
-
-    def copied() -> None:
-        n_pieces[0] += 1
-        if trouble == "killed" and n_pieces[0] == 3:
-            raise KeyboardInterrupt
-        if trouble == "written meanwhile" and n_pieces[0] == 3:
-            with connection.cursor() as other:
-                other.execute("UPDATE usage_record SET cpus = cpus + 1 WHERE id = %s", [ids[0][0]])
-
-    if trouble == "killed":
-        with pytest.raises(KeyboardInterrupt):
-            conversion.convert_records(at_a_time=10, copied=copied)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM usage_record")
-            assert cursor.fetchone()[0] == len(ids), "the former table is whole until the end"
-    convert(at_a_time=10, copied=copied)
-    convert()  # once more changes nothing
-    if trouble == "written meanwhile":
-        Record.objects.filter(pk=ids[0][0]).update(cpus=Record.objects.get(pk=ids[0][0]).cpus - 1)
-    assert stored() == before
-    assert list(Record.objects.order_by("id").values_list("id", "job", "state")) == ids
-    assert ReplacedRecord.objects.filter(state="finished").count() == n_replaced
-    assert Bucket.objects.count() == len(before["buckets"])
-    assert ingest_batch(source=former_table, rows=[job(5000, AT - DAY)], at=AT).new == 1
-    assert Record.objects.get(job="5000").pk > ids[-1][0]
-    counts = ingest_batch(source=former_table, rows=months_of_jobs(), at=AT)
-    assert (counts.duplicate, counts.late) == (len(months_of_jobs()) - 1, 1)
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT relkind FROM pg_class WHERE oid = 'usage_record'::regclass")
-        assert cursor.fetchone()[0] == "p"

@@ -6,13 +6,11 @@ import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
@@ -97,10 +95,6 @@ def test_an_undone_import_tells_nothing_of_submit_times_any_more(stored: Stored)
     assert first_times() == (datetime.fromisoformat(submit_at),) * 2
     undone(made)
     assert first_times() == known
-    Source.objects.update(first_submit_at=None, first_wait_at=None)
-    with connection.cursor() as cursor:
-        cursor.execute(import_module("apps.usage.migrations.0006_first_submissions")._READ)
-    assert first_times() == known, "as an upgrade reads them"
 
 
 def test_undo_of_versions_replaced_within_the_file_leaves_nothing(stored: Stored) -> None:
