@@ -1,8 +1,8 @@
-"""`python -m tests.cli.release_fixture`: makes a small instance of this release, for the upgrade tests of later ones.
+"""`python -m tests.cli.release_fixture`: makes a small instance of this build, for the upgrade tests of later ones.
 
 `releases/<version>.backup` is its backup, with keys that are used nowhere else; `<version>.json` is what it answered at
-a fixed instant; `<version>.agent.pyz.gz` is its agent, which later servers have to work with. They are made once a
-release, before it is published, and never again.
+a fixed instant; `<version>.agent.pyz.gz` is its agent, which later servers have to work with. Once the version is
+published, they are never made again.
 """
 
 from __future__ import annotations

@@ -390,9 +390,36 @@ def test_a_change_of_postgresql_is_refused_before_it_begins(
         upgrade_cluster(var, say=printed.append)
 
 
-# Instances of releases
+# An instance of the kept build
 
-RELEASES = sorted(release_fixture.FOLDER.glob("*.backup"))
+KEPT = release_fixture.FOLDER / f"{__version__}.backup"
+LATER_RELEASE = {
+    "later_release.py": """
+from fairshare_web.settings import *
+
+MIGRATION_MODULES = {"usage": "later_migrations"}
+""",
+    "later_migrations/__init__.py": """
+import apps.usage.migrations
+
+__path__ = [*__path__, *apps.usage.migrations.__path__]
+""",
+    "later_migrations/0002_rewrite.py": """
+from django.db import migrations
+
+from apps.runs.fault_points import fault_point
+
+
+class Migration(migrations.Migration):
+    dependencies = [("usage", "0001_initial")]
+    operations = [
+        migrations.RunSQL("ALTER TABLE usage_record ADD COLUMN cpus_then float8"),
+        migrations.RunSQL("UPDATE usage_record SET cpus_then = cpus, cpus = NULL"),
+        migrations.RunPython(lambda *_: fault_point("later_migration")),
+        migrations.RunSQL("UPDATE usage_record SET cpus = cpus_then"),
+    ]
+""",
+}
 _ASK = """
 from apps.accounts.models import User
 from django.test import Client
@@ -428,30 +455,53 @@ def _as_dumped(kind: str, of: str, name: str, definition: str, default: str) -> 
     return kind, of, name, definition, default
 
 
+@pytest.mark.deep
+@pytest.mark.fault("F26")
 @pytest.mark.product
+@pytest.mark.timeout(600)
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("backup", RELEASES, ids=lambda path: path.stem)
-def test_an_instance_of_each_release_is_upgraded_and_answers_as_recorded(backup: Path, other: Machine) -> None:
-    recorded = json.loads(backup.with_suffix(".json").read_text(encoding="ascii"))
-    restored = other.run("restore", str(backup), "--any-origin")
+def test_an_instance_of_the_kept_build_is_upgraded_after_a_kill_and_answers_as_recorded(
+    other: Machine, tmp_path: Path
+) -> None:
+    """A migration of a later release rewrites its records. The former build then refuses the database."""
+    restored = other.run("restore", str(KEPT), "--any-origin")
     assert restored.returncode == 0, restored.stderr.decode()
     database = connection.settings_dict
     server = f"{database['USER']}@{quote(str(database['HOST']), safe='')}:{database['PORT']}"
-    here = f"postgres://{server}/{database['NAME']}"
-    assert schema_of(other.url) == schema_of(here), "as migrations make them in an empty database"
-    drift = other.run("makemigrations", "--check", "--dry-run")
-    assert drift.returncode == 0, drift.stdout.decode()
+    before = schema_of(other.url)
+    assert before == schema_of(f"postgres://{server}/{database['NAME']}"), "as in an empty database"
+    for name, text in LATER_RELEASE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    later = {"DJANGO_SETTINGS_MODULE": "later_release", "PYTHONPATH": str(tmp_path)}
+
+    assert other.run("migrate", **later, FAULT="later_migration:kill").returncode == -signal.SIGKILL
+    assert schema_of(other.url) == before
+    assert_answers_as_recorded(other)
+    migrated = other.run("migrate", **later)
+    assert migrated.returncode == 0, migrated.stderr.decode()
+    assert {row[2] for row in schema_of(other.url) - before} == {"cpus_then"}
+    assert_answers_as_recorded(other, **later)
+    refused = other.run("migrate")
+    assert "it has the migration usage.0002_rewrite, which this version lacks" in refused.stderr.decode()
+
+
+def assert_answers_as_recorded(machine: Machine, **release: str) -> None:
+    recorded = json.loads(KEPT.with_suffix(".json").read_text(encoding="ascii"))
     code = _ASK.replace("PATH", repr(recorded["path"]))
-    asked = other.run("shell", "--no-imports", "-c", code, FAIRSHARE_CLOCK=recorded["at"])
+    asked = machine.run("shell", "--no-imports", "-c", code, FAIRSHARE_CLOCK=recorded["at"], **release)
     assert asked.returncode == 0, asked.stderr.decode()[-2000:]
     lines = [json.loads(line) for line in asked.stdout.decode().strip().splitlines()]
     assert len(lines) == len(recorded["lines"])
     for line, known in zip(lines, recorded["lines"], strict=True):
         assert {key: line[key] for key in known} == known, "a later release may add fields, and changes no number"
-    audited = other.run("verify_audit")
+    with psycopg.connect(machine.url) as database:
+        stored = database.execute("SELECT count(*) > 0, count(*) = count(cpus) FROM usage_record").fetchone()
+    assert stored == (True, True)
+    audited = machine.run("verify_audit", **release)
     assert audited.returncode == 0, audited.stdout.decode() + audited.stderr.decode()
 
 
-def test_each_release_has_its_fixture() -> None:
-    assert __version__ in [path.stem for path in RELEASES], "run python -m tests.cli.release_fixture"
-    assert all(path.stat().st_size < 300_000 for path in RELEASES)
+def test_the_kept_build_has_its_fixture() -> None:
+    assert KEPT.exists(), "run python -m tests.cli.release_fixture"
+    assert KEPT.stat().st_size < 300_000
