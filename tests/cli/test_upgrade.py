@@ -473,7 +473,7 @@ def test_an_instance_of_the_kept_build_is_upgraded_after_a_kill_and_answers_as_r
     for name, text in LATER_RELEASE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    later = {"DJANGO_SETTINGS_MODULE": "later_release", "PYTHONPATH": str(tmp_path)}
+    later: dict[str, Any] = {"DJANGO_SETTINGS_MODULE": "later_release", "PYTHONPATH": str(tmp_path)}
 
     assert other.run("migrate", **later, FAULT="later_migration:kill").returncode == -signal.SIGKILL
     assert schema_of(other.url) == before
@@ -486,7 +486,7 @@ def test_an_instance_of_the_kept_build_is_upgraded_after_a_kill_and_answers_as_r
     assert "it has the migration usage.0002_rewrite, which this version lacks" in refused.stderr.decode()
 
 
-def assert_answers_as_recorded(machine: Machine, **release: str) -> None:
+def assert_answers_as_recorded(machine: Machine, **release: Any) -> None:
     recorded = json.loads(KEPT.with_suffix(".json").read_text(encoding="ascii"))
     code = _ASK.replace("PATH", repr(recorded["path"]))
     asked = machine.run("shell", "--no-imports", "-c", code, FAIRSHARE_CLOCK=recorded["at"], **release)
