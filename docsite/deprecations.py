@@ -1,4 +1,4 @@
-"""The appendix renamed-fields.md: fields of REST that have another name now, and routes that were removed."""
+"""The appendix renamed-fields.md: fields of REST that have another name now."""
 
 from __future__ import annotations
 
@@ -6,22 +6,12 @@ from collections.abc import Iterator
 
 from apps.web.rest import deprecations
 from apps.web.rest.deprecations import PREFIX, braced_route
-from apps.web.rest.removed import removed_of
 from docsite.markdown import code, table
 
 
 def renamed_fields() -> str:
     """A row for each route, with all its names."""
     return table((f"answers below `/{PREFIX}`", "old name → name", "both until"), _rows())
-
-
-def removed_routes() -> str:
-    """A row for each route that answers 410, with what it says to use instead."""
-    from fairshare_web.urls import REST
-
-    gone = [removed for pattern in REST if (removed := removed_of(pattern))]
-    rows = sorted((code(braced_route(removed.route)), removed.instead) for removed in gone)
-    return table((f"route below `/{PREFIX}`", "instead"), rows)
 
 
 def _rows() -> Iterator[tuple[str, str, str]]:

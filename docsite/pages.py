@@ -36,7 +36,6 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "scopes": ("rest.md", scopes.meanings),
     "routes": ("appendices/routes.md", scopes.tables),
     "renamed": ("appendices/renamed-fields.md", deprecations.renamed_fields),
-    "removed-routes": ("appendices/renamed-fields.md", deprecations.removed_routes),
     "person": ("privacy.md", person.sections),
     "algorithms": ("algorithms.md", algorithms.tree_algorithms),
     "operators": ("algorithms.md", algorithms.operators),

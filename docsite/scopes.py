@@ -33,11 +33,9 @@ _GROUPS = {
 
 def routes() -> Iterator[tuple[str, str, frozenset[str] | None]]:
     """Path below /api/v1/, method, scopes; None for a route that asks for no scope."""
-    from apps.web.rest.removed import is_removed
     from fairshare_web.urls import REST
 
-    living = [pattern for pattern in REST if not is_removed(pattern)]
-    for path, view in _walk(living, ""):
+    for path, view in _walk(REST, ""):
         if path.startswith("^"):
             continue
         scopes = getattr(view, "scopes", None)

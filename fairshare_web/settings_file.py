@@ -15,8 +15,6 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from apps.core.removed_settings import REMOVED_SETTINGS
-
 VARIABLE = "FAIRSHARE_CONFIG"
 _EARLY = ("FAIRSHARE_VAR", "PG_BIN")  # read outside of the settings
 _PREFIX = "FAIRSHARE_"
@@ -85,10 +83,9 @@ def _not_known(name: str, known: Collection[str]) -> str:
 
 
 def known_names() -> set[str]:
-    """Every variable that the settings read or once read, and each with `_FILE`."""
+    """Every variable that the settings read, and each with `_FILE`."""
     read = _READ.findall(Path(__file__).with_name("settings.py").read_text(encoding="utf-8"))
-    names = {*read, *REMOVED_SETTINGS}
-    return {*_EARLY, *names, *(f"{name}_FILE" for name in names)}
+    return {*_EARLY, *read, *(f"{name}_FILE" for name in read)}
 
 
 def _parsed(path: str, text: str) -> dict[str, str]:

@@ -6,7 +6,6 @@ from django.contrib import admin
 from django.urls import URLPattern, include, path
 
 from apps.core.plugins import route_modules
-from apps.pages import removed
 from apps.pages.access import urls as access
 from apps.pages.algorithm import urls as algorithm
 from apps.pages.audit import urls as audit
@@ -39,7 +38,6 @@ _SLICES = (
 )
 _PLUGINS = tuple(route_modules())
 PAGES: list[URLPattern] = [
-    *removed.urlpatterns,
     *(route for module in (*_PLUGINS, *_SLICES) for route in module.urlpatterns),
 ]
 REST: list[URLPattern] = [

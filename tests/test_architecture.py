@@ -18,7 +18,6 @@ from django.db.models import ForeignKey
 from grimp import build_graph
 
 from apps.core.plugins import plugins
-from apps.core.removed_settings import REMOVED_SETTINGS
 from fairshare_web.settings_file import OF_OTHERS
 from tests.material import missing
 
@@ -299,7 +298,7 @@ def test_every_setting_is_documented() -> None:
     )
     internal = {"FAIRSHARE_SNAPSHOT_POLL_S", "FAIRSHARE_TOKEN_PATIENCE_S"}
     page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
-    asked = named - internal - REMOVED_SETTINGS.keys() - OF_OTHERS
+    asked = named - internal - OF_OTHERS
     assert sorted(name for name in asked if f"| `{name}` |" not in page) == []
 
 

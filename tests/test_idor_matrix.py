@@ -6,7 +6,6 @@ The objects of the requests are in /physics, except where a row says otherwise.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -20,9 +19,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import AuditEvent
-from apps.pages import removed as removed_pages
 from apps.pages.mapping.members.forms import seen_tag
-from apps.web.rest import removed as removed_rest
 from tests.each_case import each_case
 from tests.examples import first
 from tests.plugin_parts import added
@@ -505,8 +502,6 @@ ROWS = [
         "post", {"algorithm": "flux", "reason": "try", "step": "publish", "previewed": "name=flux"}),
     Row("policy/<slug:policy>/algorithm/_effect", "/policy/grid/algorithm/_effect?algorithm=slurm-classic",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
-    Row("policy/<slug:policy>/algorithm/compare/", "/policy/grid/algorithm/compare/",
-        "302 301 301 301 301 301 302 302 302 302 302"),
     Row("policy/<slug:policy>/files/", "/policy/grid/files/", "302 403 403 403 403 200 302 302 302 302 302"),
     Row("policy/<slug:policy>/files/", "/policy/grid/files/",
         "302 403 403 403 403 422 302 302 302 302 302", "post", {}),
@@ -852,7 +847,6 @@ ROWS = [
         "post"),
     Row(SOURCE + "_collecting", "/usage/sources/cluster-a/_collecting", "302 200 200 200 200 200 302 302 302 302 302",
         headers=HTMX),
-    Row("usage/quality/", "/usage/quality/", "302 301 301 301 301 301 302 302 302 302 302"),
     Row("usage/quality/changed.csv", "/usage/quality/changed.csv",
         "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/overlaps/", "/usage/overlaps/", "302 200 200 200 200 200 302 302 302 302 302"),
@@ -905,8 +899,6 @@ ROWS = [
     ),
     Row(EDIT + "/_effect", "/changes/{change_set}/edit/_effect?group={physics}",
         "302 404 404 200 404 200 302 302 302 302 302", word='"on_target"', readers="pia admin", headers=HTMX),
-    Row(EDIT + "/shares/", "/changes/{change_set}/edit/shares/?group={physics}",
-        "302 301 301 301 301 301 302 302 302 302 302"),
     # /physics: who sees sums only is shown no weeks, because a week may be one person's
     Row("usage/figures/coverage", "/usage/figures/coverage", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/figures/coverage.<str:form>", "/usage/figures/coverage.csv",
@@ -1011,52 +1003,13 @@ def test_figure_addresses_of_pages_and_rest_have_one_pattern() -> None:
     assert {route for route in named if not route.endswith("/figures/<slug:figure>")} == set()
 
 
-REMOVED_PAGES = (*removed_pages.REMOVED_PAGES, *added("rights", "REMOVED_PAGES"))
-REMOVED_ROUTES = (*removed_rest.REMOVED_ROUTES, *added("rights", "REMOVED_ROUTES"))
-REMOVED = {removed.route for removed in REMOVED_PAGES} | {API + removed.route for removed in REMOVED_ROUTES}
-
-
 def living_routes() -> set[str]:
-    """All but those of the administration, which are for administrators, and those that answer 410 to everybody."""
-    known = {route for route in routes(get_resolver()) if not route.startswith("admin/")}
-    assert known >= REMOVED
-    return known - REMOVED
+    """All but those of the administration, which are for administrators."""
+    return {route for route in routes(get_resolver()) if not route.startswith("admin/")}
 
 
 def test_every_route_has_its_row() -> None:
     assert living_routes() == {row.route for row in ROWS}
-
-
-PARTS_OF_ADDRESSES = {"slug": "a", "str": "a", "int": "1", "uuid": "12345678-1234-5678-1234-567812345678"}
-
-
-def address_of(route: str) -> str:
-    return "/" + re.sub(r"<(\w+):\w+>", lambda part: PARTS_OF_ADDRESSES[str(part[1])], route)
-
-
-def test_a_removed_page_names_its_successor_to_people_who_are_signed_in(world: World) -> None:
-    stranger, reader = world.client("anonymous"), world.client("nobody")
-    for removed in REMOVED_PAGES:
-        path = address_of(removed.route)
-        if not removed.is_public:
-            assert stranger.get(path).status_code == 302, path
-        for client in (stranger, reader) if removed.is_public else (reader,):
-            answer = client.get(path)
-            assert answer.status_code == 410, path
-            text = html.unescape(answer.content.decode())
-            assert str(removed.instead) in text, path
-            assert "Use this page instead" in text, path
-
-
-def test_a_removed_route_names_its_successor(world: World) -> None:
-    for removed in REMOVED_ROUTES:
-        path = address_of(API + removed.route)
-        for method in ("get", "post", "delete"):
-            answer = getattr(world.client("anonymous"), method)(path)
-            assert (answer.status_code, answer["Content-Type"]) == (410, "application/problem+json"), path
-            document = json.loads(answer.content)
-            assert document["code"] == "removed"
-            assert removed.instead in document["detail"]
 
 
 def answer_text(answer: Any) -> str:

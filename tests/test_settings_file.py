@@ -12,7 +12,6 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.core.code_paths import REPOSITORY
-from apps.core.removed_settings import REMOVED_SETTINGS, check_removed_settings
 from docsite.settings import read_variables
 from fairshare_web.settings_file import known_names, read_settings_file, refuse_unknown_names
 
@@ -83,25 +82,7 @@ def test_names_of_other_programs_and_of_clusters_are_left_alone() -> None:
     ):
         named |= set(re.findall(r"\bFAIRSHARE_[A-Z_]+\b", (REPOSITORY / file).read_text(encoding="utf-8")))
     assert {"FAIRSHARE_TOKEN", "FAIRSHARE_MEMORY"} <= named
-    refuse_unknown_names(dict.fromkeys({*named, *REMOVED_SETTINGS}, "1"))
-
-
-def test_a_removed_setting_stops_no_start_and_is_named_by_a_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in REMOVED_SETTINGS:
-        assert read(tmp_path, f"{name}=1\n")[name] == "1"
-    assert check_removed_settings() == []
-    monkeypatch.setenv("FAIRSHARE_STALL_S", "60")
-    monkeypatch.setenv("FAIRSHARE_KEEP_PASSES_DAYS_FILE", "/nowhere")
-    found = check_removed_settings()
-    assert [(each.id, each.msg.split()[0], each.is_serious()) for each in found] == [
-        ("settings.W001", "FAIRSHARE_KEEP_PASSES_DAYS", False),
-        ("settings.W001", "FAIRSHARE_STALL_S", False),
-    ]
-    assert "14 days" in str(found[0].hint)
-    assert "three times FAIRSHARE_STATEMENT_S" in str(found[1].hint)
-    assert not REMOVED_SETTINGS.keys() & read_variables().keys()
+    refuse_unknown_names(dict.fromkeys(named, "1"))
 
 
 def test_a_missing_settings_file_is_refused(tmp_path: Path) -> None:

@@ -274,8 +274,6 @@ def _in_file(read: _Read) -> _Read:
     with suppress(OSError):  # `share_columns` says why it can't be written
         directory().mkdir(mode=0o700, parents=True, exist_ok=True)
         delete_abandoned(directory())
-        for path in directory().glob("*.placement"):  # of version 1.0.0, which kept their entries, too
-            path.unlink(missing_ok=True)
     meta = {"token": token_hex(16), "xmin": read.xmin}
     shared = share_columns(_path(), (columns, meta), key=_key(read.epoch))
     return _read_of(shared, read.epoch)

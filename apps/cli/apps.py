@@ -11,7 +11,6 @@ from apps.cli.stack.restore_check import check_unfinished_restore
 from apps.core.clock import check_clock
 from apps.core.operator_commands import OWN_CHECKS
 from apps.core.plugin_checks import check_claimed_entries, check_failed_plugins, check_left_out_plugins
-from apps.core.removed_settings import check_removed_settings
 
 
 class CliConfig(AppConfig):
@@ -20,7 +19,6 @@ class CliConfig(AppConfig):
     def ready(self) -> None:
         register(check_clock, OWN_CHECKS)
         register(check_replica, OWN_CHECKS)
-        register(check_removed_settings, OWN_CHECKS)
         register(check_backup_settings, OWN_CHECKS)
         register(check_backup_programs, Tags.database)
         register(check_unfinished_restore, OWN_CHECKS)

@@ -14,8 +14,6 @@ GROUPS = (
     "fairshare.accounting_formats",
     "fairshare.policy_formats",
 )
-# Groups of earlier versions that nothing reads any more.
-REMOVED_GROUPS = ("fairshare.notice_kinds", "fairshare.decay_functions", "fairshare.benefits")
 Brought = TypeVar("Brought")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
 from django.core.checks import CheckMessage, Warning
@@ -10,7 +9,7 @@ from django.core.checks import CheckMessage, Warning
 from apps.engine.algorithms import algorithms_of_packages, read_algorithm
 from apps.engine.algorithms.package_properties import disproved
 from apps.engine.analysis.properties import measured_algorithms, measured_operators
-from apps.engine.installed import GROUPS, REMOVED_GROUPS, Installed, package_of, unknown_groups
+from apps.engine.installed import GROUPS, Installed, package_of, unknown_groups
 from apps.engine.operators import operators_of_packages
 from apps.policies.formats.registry import installed_formats as installed_policy_formats
 from apps.usage.parsers.registry import installed_formats
@@ -18,11 +17,10 @@ from apps.usage.parsers.registry import installed_formats
 REFUSED = "fairshare.W001"
 OTHERWISE = "fairshare.W002"
 UNKNOWN = "fairshare.W003"
-REMOVED = "fairshare.W004"
 
 
 def check_packages(**_more: Any) -> list[CheckMessage]:
-    """A warning for each rejected entry point, unknown or removed group, and property that the trial disproves."""
+    """A warning for each rejected entry point, unknown group, and property that the trial disproves."""
     groups: tuple[Installed[Any], ...] = (
         algorithms_of_packages(),
         operators_of_packages(),
@@ -30,7 +28,7 @@ def check_packages(**_more: Any) -> list[CheckMessage]:
         installed_policy_formats(),
     )
     refused = [warning for brought in groups for warning in refused_warnings(brought)]
-    return [*refused, *_declared_otherwise(), *_unknown_groups(), *_removed_groups()]
+    return [*refused, *_declared_otherwise(), *_unknown_groups()]
 
 
 def refused_warnings(brought: Installed[Any]) -> list[CheckMessage]:
@@ -55,21 +53,7 @@ def _unknown_groups() -> list[CheckMessage]:
             obj=package_of(point),
             id=UNKNOWN,
         )
-        for point in unknown_groups((*GROUPS, *REMOVED_GROUPS))
-    ]
-
-
-def _removed_groups() -> list[CheckMessage]:
-    """A warning for each entry point of a kind that packages could bring to earlier versions."""
-    return [
-        Warning(
-            f"Package {package_of(point)}: {point.group!r} was removed, and {point.name!r} of it is ignored.",
-            hint=f"Update or uninstall the package. Groups are {', '.join(GROUPS)}.",
-            obj=package_of(point),
-            id=REMOVED,
-        )
-        for group in REMOVED_GROUPS
-        for point in entry_points(group=group)
+        for point in unknown_groups(GROUPS)
     ]
 
 

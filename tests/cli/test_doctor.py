@@ -107,10 +107,6 @@ class Place:
                 cursor.execute(statement)
 
 
-def removed_setting(place: Place) -> None:
-    place.patch.setenv("FAIRSHARE_STALL_S", "900")
-
-
 def sign_in_without_secret(place: Place) -> None:
     place.settings.FAIRSHARE_OIDC_ISSUER = "https://issuer.example"
 
@@ -372,7 +368,6 @@ OUTSIDE: list[tuple[str, Callable[[Place], None], str, str]] = [
     ("outside", setting(FAIRSHARE_URL="https://fairshare.example"), "url_host_refused", "fairshare.example"),
 ]
 CORE: list[tuple[str, Callable[[Place], None], str, str]] = [
-    ("settings", removed_setting, "settings.W001", "Remove it"),
     ("settings", sign_in_without_secret, "accounts.E001", "docs/settings.md"),
     ("settings", debug_in_production, "security.W018", "docs/settings.md"),
     ("settings", interrupted_restore, "fairshare.E006", "Run it again"),
@@ -641,18 +636,6 @@ def test_settings_that_refuse_to_start_are_a_finding(environment_without: Enviro
     assert (status, set(found)) == (1, {"settings_refused"})
     assert "FAIRSHARE_TICKS is no setting" in found["settings_refused"]["message"]
     assert "FAIRSHARE_CONFIG" in found["settings_refused"]["remedy"]
-
-
-def test_a_settings_file_with_names_of_a_former_release_is_named(
-    environment_without: Environment, tmp_path: Path
-) -> None:
-    config = tmp_path / "fairshare.conf"
-    config.write_text("FAIRSHARE_STALL_S=900\n")
-    (tmp_path / "var").mkdir()
-    environment = {**environment_without(), "FAIRSHARE_VAR": str(tmp_path / "var"), "FAIRSHARE_CONFIG": str(config)}
-    status, found, _ = run_doctor(environment, "--only", "settings")
-    assert (status, set(found)) == (1, {"settings.W001", "database_away"} & set(found) | {"settings.W001"})
-    assert "Remove it" in found["settings.W001"]["remedy"]
 
 
 PRODUCTION = {

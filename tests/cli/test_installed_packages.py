@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from apps.engine.installed import GROUPS, REMOVED_GROUPS
 from apps.priorities.checks import check_packages
 from tests.conftest import REPOSITORY
 from tests.example_package.wheel import build_wheel, install_wheel
@@ -153,9 +152,6 @@ def warnings(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     folder = tmp_path_factory.mktemp("wrong")
     broken(folder, "taken", "from fairshare_example import *\nNUMBER = 7\n", TAKEN)
     broken(folder, "slip", "from fairshare_example import *\n", OF_NO_GROUP)
-    for n, group in enumerate(REMOVED_GROUPS):
-        name = f"from_before_{n}"
-        broken(folder, name, "raise ImportError\n", f"[{group}]\nplateau = {name}:PLATEAU\n")
     checked = manage("check", path=Path(f"{folder}{os.pathsep}{installed}"))
     assert checked.returncode == 0
     return checked.stderr.splitlines()
@@ -179,18 +175,6 @@ def test_the_system_check_names_each_rejected_entry_point(warnings: list[str]) -
     assert all("Package slip" in line for line in unread)
     assert any("'fairshare.operator'" in line for line in unread)
     assert "fairshare.operators, " in "\n".join(warnings)
-
-
-@pytest.mark.deep
-def test_the_system_check_names_each_entry_point_of_a_removed_group(warnings: list[str]) -> None:
-    """It isn't even imported, and isn't taken for a slip of the pen."""
-    for n, group in enumerate(REMOVED_GROUPS):
-        at, named = next((at, line) for at, line in enumerate(warnings) if f"from-before-{n}" in line)
-        assert "fairshare.W004" in named
-        assert [each for each in (f"'{group}'", "'plateau'") if each not in named] == []
-        assert f"Groups are {', '.join(GROUPS)}." in warnings[at + 1]
-    assert sum("from-before" in line for line in warnings) == len(REMOVED_GROUPS)
-    assert sum("fairshare.W004" in line for line in warnings) == len(REMOVED_GROUPS)
 
 
 def test_an_installed_accounting_format_is_recognised_and_read(installed: Path) -> None:

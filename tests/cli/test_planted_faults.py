@@ -258,7 +258,6 @@ FAULTS = [
     fault("database", setting(DATABASE_URL="postgres://x:y@127.0.0.1:{closed}/x"), "database_away"),
     # other settings
     fault("unknown name", setting(FAIRSHARE_TICKS_S="60"), "settings_refused"),
-    fault("removed name", setting(FAIRSHARE_STALL_S="900"), "settings.W001"),
     fault("uncounted proxy", setting(FAIRSHARE_PROXY_COUNT="0"), "accounts.W001"),
     fault("origin without scheme", setting(FAIRSHARE_TRUSTED_ORIGINS="fairshare.example"), "4_0.E001"),
     fault("other key", setting(SECRET_KEY="another one, " * 6), "processes_differ"),

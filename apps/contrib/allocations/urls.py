@@ -7,18 +7,12 @@ from django.urls import URLPattern, path
 from apps.contrib.allocations.api import balances, capacities, files, mine, packs, portal_usage, requests, rule_steps
 from apps.contrib.allocations.api import views as allocations
 from apps.contrib.allocations.pages import urls as page_urls
-from apps.contrib.allocations.removed import REMOVED_PAGES, REMOVED_ROUTES
-from apps.web.links.removed_pages import removed_routes
-from apps.web.rest.removed import removed_rest
 
 _POLICY = "policies/<slug:policy>"
 _REQUEST = f"{_POLICY}/allocations/requests/<uuid:asked>"
 
 
-urlpatterns: list[URLPattern] = [
-    *removed_routes(REMOVED_PAGES),
-]
-urlpatterns += page_urls.urlpatterns
+urlpatterns: list[URLPattern] = [*page_urls.urlpatterns]
 rest: list[URLPattern] = [
     path("me/allocations", mine.MyAllocationsView.as_view(), name="me-allocations"),
     path("me/balances.json", balances.BalancesView.as_view(), name="me-balances"),
@@ -37,5 +31,4 @@ rest: list[URLPattern] = [
     path(f"{_POLICY}/allocations/<uuid:allocation>", allocations.AllocationDetailView.as_view(), name="allocation"),
     path(f"{_POLICY}/capacities", capacities.CapacityListView.as_view(), name="capacities"),
     path(f"{_POLICY}/capacities/<int:capacity>", capacities.CapacityDetailView.as_view(), name="capacity"),
-    *removed_rest(REMOVED_ROUTES),
 ]

@@ -17,10 +17,6 @@ from apps.pages.my_priority.cards import MyCard
 from apps.pages.my_priority.own_figures import MyFigure, MyLinks, OwnAccount, no_options
 from apps.web.figures.figure import Figure
 
-_FORMER_TRIAL = gettext_lazy(
-    "What-if was removed. “Submit under” shows your rank after a job. Other shares are tried in a draft."
-)
-
 
 def _has_factor(account: MyPriority, _known: Sequence[MyPriority]) -> bool:
     """Where levels decide, they have curves of their own."""
@@ -62,7 +58,6 @@ CARDS = (
         is_early=True,
         of_unmapped=True,
         is_shown=lambda account, known: any(is_comparable(account, each) for each in known),
-        replaces=dict.fromkeys(("target", "load", "level"), _FORMER_TRIAL),
     ),
     MyCard(
         place="more",

@@ -9,7 +9,7 @@ GUIDES: dict[str, Addition[Guide]] = {
     "Advice": Addition(
         Guide(
             "Advice",
-            "advice advice-draft operators",
+            "advice advice-draft",
             (
                 ("advice", "lab.md#advice"),
                 ("operators and resolution", "policy-settings.md#operators-and-resolution"),

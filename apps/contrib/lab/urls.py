@@ -9,17 +9,11 @@ from apps.contrib.lab.advisor.api import AdviceView
 from apps.contrib.lab.advisor.views import advice, draft, part
 from apps.contrib.lab.api import OperatorsView
 from apps.contrib.lab.pages import urls as pages
-from apps.contrib.lab.removed import REMOVED_PAGES, REMOVED_ROUTES
-from apps.web.links.moved_pages import moved
-from apps.web.links.removed_pages import removed_routes
-from apps.web.rest.removed import removed_rest
 
 urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/advice/", advice, name="advice"),
     path("policy/<slug:policy>/_advice", part, name="advice-part"),
     path("policy/<slug:policy>/advice/draft/", draft, name="advice-draft"),
-    path("policy/<slug:policy>/operators/", moved("algorithm"), name="operators"),
-    *removed_routes(REMOVED_PAGES),
     *pages.urlpatterns,
 ]
 rest: list[URLPattern] = [
@@ -68,5 +62,4 @@ rest: list[URLPattern] = [
         experiments.GroupWaitsView.as_view(),
         name="experiment-waits",
     ),
-    *removed_rest(REMOVED_ROUTES),
 ]

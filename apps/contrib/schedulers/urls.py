@@ -7,8 +7,6 @@ from django.urls import URLPattern, path
 from apps.contrib.schedulers.api import limits, my_jobs, shadow, shares
 from apps.contrib.schedulers.api import views as schedulers
 from apps.contrib.schedulers.pages import urls as page_urls
-from apps.contrib.schedulers.removed import REMOVED_ROUTES
-from apps.web.rest.removed import removed_rest
 
 _SCHEDULER = "schedulers/<slug:scheduler>"
 
@@ -34,5 +32,4 @@ rest: list[URLPattern] = [
     path(f"{_SCHEDULER}/limits/approve", limits.LimitsApprovalView.as_view(), name="scheduler-limits-approve"),
     path("me/waiting-jobs", my_jobs.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
     path("policies/<slug:policy>/why", schedulers.PolicyWhyView.as_view(), name="why"),
-    *removed_rest(REMOVED_ROUTES),
 ]

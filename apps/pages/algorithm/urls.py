@@ -11,7 +11,6 @@ from apps.pages.algorithm.decay import views as decay
 urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),
     path("policy/<slug:policy>/algorithm/_effect", algorithm.effect, name="algorithm-effect"),
-    path("policy/<slug:policy>/algorithm/compare/", algorithm.compare, name="compare"),
     path("policy/<slug:policy>/decay/", decay.decay, name="decay"),
     path("policy/<slug:policy>/decay/figures/decay", decay.figure, name="decay-figure"),
     path("policy/<slug:policy>/decay/figures/decay.<str:form>", decay.figure),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -50,15 +49,6 @@ def effect(request: HttpRequest, policy: str) -> HttpResponse:
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     form = bound(_known(request.GET.get("algorithm", "")), request.GET)
     return render(request, "pages/algorithm/_effect.html", _effect_context(request, current, form))
-
-
-@require_safe
-def compare(request: HttpRequest, policy: str) -> HttpResponse:
-    """Address of the page that compared several algorithms: the first other one, where it is chosen."""
-    other = next((key for key in request.GET.getlist("with") if key not in ("", "active")), "")
-    name, _colon, operator = other.partition(":")
-    query = {"algorithm": name} | ({"operator": operator} if operator else {}) if name else {}
-    return HttpResponsePermanentRedirect(f"{page_url(policy)}?{urlencode(query)}" if query else page_url(policy))
 
 
 def _filled_in(request: HttpRequest, current: PolicyAlgorithm, name: str) -> dict[str, Any]:

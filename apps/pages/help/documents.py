@@ -13,9 +13,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 import yaml
 from django.conf import settings
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import strip_tags
@@ -27,7 +26,7 @@ from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
 from apps.core.errors import NotFound
-from apps.web.links.guides import HOME, MOVED, PLACE, address_of, rest_of
+from apps.web.links.guides import HOME, PLACE, address_of, rest_of
 from apps.web.texts.glossary import anchor_of, terms
 
 DOCS = Path(settings.BASE_DIR, "docs")
@@ -159,9 +158,6 @@ def _scrolled(table: Element) -> Element:
 
 @require_safe
 def show_help(request: HttpRequest, name: str = HOME) -> HttpResponse:
-    if name in MOVED:
-        messages.info(request, _("The help page of this address is gone. This page has its subject now."))
-        return redirect(address_of(f"{MOVED[name]}.md"))
     document = read_document(name)
     crumbs = [{"label": _("Help"), "url": reverse("pages:help")}, {"label": document.title}]
     context = {

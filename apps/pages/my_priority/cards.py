@@ -40,7 +40,7 @@ class MyCard:
     comes with the page; others come when they are opened, or near the window. follows_numbers: it comes again with each
     recompute. of_past: shown for a moment of the past, too. of_unmapped: also of accounts that no rule maps. is_shown:
     whether an account has the card. The functions take it and all accounts of the reader, best first. scripts: modules
-    in `static`. replaces: what the page says to old addresses, by a parameter that a removed feature read.
+    in `static`.
     """
 
     place: Place
@@ -58,7 +58,6 @@ class MyCard:
     of_unmapped: bool = False
     is_shown: Callable[[MyPriority, Sequence[MyPriority]], bool] = lambda _account, _known: True
     scripts: Sequence[str] = ()
-    replaces: Mapping[str, Words] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +69,10 @@ class ShownCard:
 
 @dataclass(frozen=True, slots=True)
 class ShownCards:
-    """by_place: in order. notes: of an address whose parameters a removed feature read."""
+    """by_place: in order."""
 
     by_place: Mapping[str, Sequence[ShownCard]]
     scripts: Sequence[str] = ()
-    notes: Sequence[Words] = ()
 
 
 def cards_of(
@@ -96,10 +94,7 @@ def cards_of(
     state = query.urlencode()
     by_place: dict[str, list[ShownCard]] = {place: [] for place in get_args(Place)}
     scripts: dict[str, None] = {}
-    notes: dict[Words, None] = {}
     for card in sorted(_all_cards(own), key=attrgetter("order")):
-        for name in card.replaces.keys() & request.GET.keys():
-            notes[card.replaces[name]] = None
         if not _is_of(card, priority, is_past=at is not None):
             continue
         if card.is_shown(priority, known):
@@ -107,7 +102,7 @@ def cards_of(
             n_rows = min(card.n_rows(priority, known), MOST_CARD_ROWS)
             by_place[card.place].append(ShownCard(card, f"{url}?{state}", n_rows))
             scripts |= dict.fromkeys(card.scripts)
-    return ShownCards(by_place, list(scripts), list(notes))
+    return ShownCards(by_place, list(scripts))
 
 
 def _is_of(card: MyCard, priority: MyPriority, *, is_past: bool) -> bool:

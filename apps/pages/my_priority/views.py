@@ -53,7 +53,6 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
     return context | {
         "cards": cards.by_place,
         "card_scripts": cards.scripts,
-        "card_notes": cards.notes,
         "choices": choices,
     }
 

@@ -12,7 +12,6 @@ from apps.pages.sources.imports import undo_views as import_undo
 from apps.pages.sources.imports import views as imports
 from apps.pages.sources.quality import views as quality
 from apps.web.changes import removal
-from apps.web.links.moved_pages import moved
 from apps.web.rest import removal as removal_api
 
 _IMPORT = "usage/imports/<int:import_id>"
@@ -30,7 +29,6 @@ urlpatterns: list[URLPattern] = [
     path("usage/sources/<slug:slug>/collect/", sources.collect, name="source-collect"),
     path("usage/sources/<slug:slug>/_collecting", sources.collecting, name="source-collecting"),
     path("usage/sources/<slug:slug>/remove/", removal.source, name="source-remove"),
-    path("usage/quality/", moved("sources")),
     path("usage/quality/changed.csv", quality.changed_csv, name="data-quality-changed"),
     path("usage/import/", imports.upload, name="upload"),
     path(f"{_IMPORT}/", imports.import_, name="import"),

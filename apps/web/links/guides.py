@@ -12,15 +12,6 @@ from django.urls import reverse
 from apps.core.plugins import plugins, with_additions
 
 HOME = "index"
-# Pages of earlier releases → the page that has their subject now. Bookmarks are redirected; a browser keeps the anchor.
-MOVED = {
-    "deploy": "install",
-    "questions": HOME,
-    "pages": HOME,
-    "scheduler": "look-ups",
-    "recipe-agent": "schedulers",
-    "scopes": "rest",
-}
 # Appendices have names of their own among all pages, so that their folder is no part of an address.
 PLACE = re.compile(r"(?:\.\./|appendices/)?(?P<name>[a-z0-9-]+)\.md(?P<anchor>#[^#]+)?")
 
@@ -83,7 +74,7 @@ _OF_THE_CORE = (
     ),
     Guide(
         "Algorithm",
-        "algorithm compare",
+        "algorithm",
         (("how a policy decides", "policy-settings.md#how-a-policy-decides"), ("algorithms", "algorithms.md")),
         ("GET algorithms", "GET policies/{policy}/compare"),
     ),

@@ -1,4 +1,4 @@
-"""Routes of REST that belong to no feature: background runs, the schema, removed routes, and unknown addresses."""
+"""Routes of REST that belong to no feature: background runs, the schema, and unknown addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
-from apps.web.rest import errors, reference_views, removed, runs
+from apps.web.rest import errors, reference_views, runs
 from apps.web.rest import schema as schema_view
 
 urlpatterns = [
@@ -14,6 +14,5 @@ urlpatterns = [
     path("schema", schema_view.schema, name="schema"),
     re_path(r"^docs/?$", reference_views.operations, name="docs"),
     path("docs/<slug:name>", reference_views.operation, name="docs-of"),
-    *removed.removed_rest(removed.REMOVED_ROUTES),
     re_path(r"^.*$", csrf_exempt(login_not_required(errors.not_found)), name="unmatched"),
 ]

@@ -37,7 +37,6 @@ class Refusal:
     message: str
     code: str
     fields: tuple[FieldProblem, ...] = ()
-    instead_url: str = ""  # of the page to use instead
     sign_in_next: str = ""  # page to return to, where signing in is the remedy
 
 

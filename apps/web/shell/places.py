@@ -182,13 +182,7 @@ _OF_THE_CORE: Mapping[str, Tab] = {
         is_shown=attrgetter("has_role"),
     ),
     "upload": Tab(place="data", label=_("Usage upload"), is_shown=attrgetter("actor.is_admin")),
-    "algorithm": Tab(
-        place="settings",
-        label=_("Algorithm and operators"),
-        title=_("Algorithm"),
-        names=POLICY_NAMES,
-        pages=("compare",),
-    ),
+    "algorithm": Tab(place="settings", label=_("Algorithm and operators"), title=_("Algorithm"), names=POLICY_NAMES),
     "decay": Tab(place="settings", label=_("Usage window"), names=POLICY_NAMES),
     "policy-files": Tab(
         place="settings",

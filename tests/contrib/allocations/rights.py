@@ -9,7 +9,6 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.contrib.allocations.capacities import CapacityTerms, add_capacity
 from apps.contrib.allocations.capacities import tag_of as tag_of_capacity
 from apps.contrib.allocations.models import AllocationRequest
-from apps.contrib.allocations.removed import REMOVED_PAGES, REMOVED_ROUTES
 from apps.contrib.allocations.services import AllocationTerms, change_dates, create_allocation
 from apps.contrib.allocations.services import tag_of as tag_of_allocation
 from apps.policies.models import Allocation, Capacity, Policy
@@ -17,7 +16,7 @@ from apps.policies.tree.stored import load_tree
 from tests.instants import AT
 from tests.rights_world import API, HTMX, NODE, POLICY, Row, World
 
-__all__ = ["MAKERS", "REMOVED_PAGES", "REMOVED_ROUTES", "ROWS"]
+__all__ = ["MAKERS", "ROWS"]
 
 ALLOCATION = POLICY + "/allocations/<uuid:allocation>"
 REQUEST = POLICY + "/allocations/requests/<uuid:asked>"

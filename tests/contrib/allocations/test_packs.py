@@ -9,7 +9,6 @@ from uuid import UUID
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Token, User
@@ -24,7 +23,6 @@ from apps.policies.tree.stored import load_tree
 from apps.series.days import site_zone
 from tests.examples import first
 from tests.instants import AT
-from tests.pages.page import read, text_of
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
@@ -157,24 +155,6 @@ def test_a_changed_number_breaks_the_signature(hall: Policy, eva: User) -> None:
     assert forged != signed
     with pytest.raises(BadDocument):
         open_document(forged, trusted=None)
-
-
-@pytest.mark.parametrize("form", ["", "pack.pdf", "pack.json"])
-def test_former_addresses_name_the_page_that_is_printed(hall: Policy, admin: Client, form: str) -> None:
-    gone = admin.get(f"/policy/hall/pack/{_uid(hall)}/{form}", OCTOBER)
-    assert read(gone, 410).one("main a.btn").attributes["href"] == reverse("pages:allocations", args=["hall"])
-
-
-@pytest.mark.parametrize("form", ["", "pack.html"])
-def test_a_former_link_tells_outsiders_that_it_has_ended_and_nothing_else(
-    hall: Policy, admin: Client, form: str
-) -> None:
-    for reader in (Client(), admin):
-        gone = reader.get(f"/shared/packs/{'s' * 43}/{form}")
-        assert "Ask the sender" in text_of(read(gone, 410).one("main"))
-        assert b"physics" not in gone.content.replace(b"/policy/hall", b"")
-        assert (gone["X-Robots-Tag"], gone["Referrer-Policy"]) == ("noindex, nofollow", "no-referrer")
-        assert "no-store" in gone["Cache-Control"]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from apps.contrib.forecast.removed import REMOVED_PAGES, REMOVED_ROUTES
 from tests.rights_world import API, HTMX, POLICY, Row
 
-__all__ = ["REMOVED_PAGES", "REMOVED_ROUTES", "ROWS"]
+__all__ = ["ROWS"]
 
 ROWS = [
     # REST: priorities
@@ -28,8 +27,6 @@ ROWS = [
     # Goals: a day that is over is refused to those who see the entry; others get what doesn't exist
     Row(POLICY + "/goal", "/api/v1/policies/grid/goal?entry={bob}&by=2036-01-01",
         "401 404 404 400 404 400 403 400 404 401 401", besides="dora 400"),
-    Row("policy/<slug:policy>/goal/<uuid:uid>/", "/policy/grid/goal/{bob}/",
-        "302 301 301 301 301 301 302 302 302 302 302"),
     Row("policy/<slug:policy>/edit/goal/<uuid:uid>/", "/policy/grid/edit/goal/{bob}/",
         "302 404 404 200 404 200 302 302 302 302 302", word="bob", readers="pia admin dora", besides="dora 200"),
     Row("policy/<slug:policy>/edit/goal/<uuid:uid>/", "/policy/grid/edit/goal/{bob}/?by=2001-01-01",

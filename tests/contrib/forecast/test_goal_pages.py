@@ -114,12 +114,6 @@ def test_a_draft_of_another_person_gets_nothing(admin: Client, grid: Grid) -> No
     assert ChangeSet.objects.filter(author=grid.admin, state=ChangeSet.State.DRAFT).count() == 1
 
 
-def test_the_former_address_leads_to_the_page_with_its_query(admin: Client, grid: Grid) -> None:
-    former = f"/policy/{SLUG}/goal/{grid.uid('/biomed')}/?by={_in(grid, 7)}"
-    answer = admin.get(former)
-    assert (answer.status_code, answer["Location"]) == (301, f"{_url(grid)}?by={_in(grid, 7)}")
-
-
 def test_an_impossible_goal_shows_the_closest_option(admin: Client, grid: Grid) -> None:
     page = read(admin.get(_url(grid), {"by": _in(grid, 7), "most_lost": "0.5"}))
     assert page.one("#solution").attributes["data-possible"] == "no"

@@ -6,12 +6,11 @@ from apps.accounts.actor import Actor
 from apps.contrib.lab.experiments.runs import PREPARE, VARIANT
 from apps.contrib.lab.experiments.services import create_experiment
 from apps.contrib.lab.experiments.traces import upload_trace
-from apps.contrib.lab.removed import REMOVED_PAGES, REMOVED_ROUTES
 from apps.runs.services import work_due_runs
 from tests.instants import AT
 from tests.rights_world import HTMX, POLICY, Row, World
 
-__all__ = ["MAKERS", "REMOVED_PAGES", "REMOVED_ROUTES", "ROWS"]
+__all__ = ["MAKERS", "ROWS"]
 
 EXPERIMENTS = POLICY + "/experiments"
 EXPERIMENT = EXPERIMENTS + "/<int:experiment>"
@@ -116,5 +115,4 @@ ROWS = [
         "302 404 404 403 404 200 302 302 302 302 302", headers=HTMX),
     # Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
-    Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 301 301 301 301 301 302 302 302 302 302"),
 ]  # fmt: skip

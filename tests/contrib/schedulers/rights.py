@@ -8,13 +8,12 @@ from apps.accounts.actor import SYSTEM
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.orders import tag_of as tag_of_scheduler
 from apps.contrib.schedulers.passes import record_pass
-from apps.contrib.schedulers.removed import REMOVED_ROUTES
 from apps.contrib.schedulers.services import connect_scheduler
 from tests.contrib.schedulers.reports import report
 from tests.instants import AT
 from tests.rights_world import API, HTMX, OPEN, POLICY, Row, World
 
-__all__ = ["MAKERS", "REMOVED_ROUTES", "ROWS"]
+__all__ = ["MAKERS", "ROWS"]
 
 SCHEDULER = API + "schedulers/<slug:scheduler>"
 PASS = report(queue=None)

@@ -343,18 +343,3 @@ def test_each_other_choice_says_how_many_it_would_move(admin: Client, grid: Grid
 def test_large_trees_are_tried_one_choice_at_a_time(admin: Client, grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.pages.algorithm.comparison.MOST_COUNTED_ENTRIES", len(grid.tree) - 1)
     assert {text_of(row).split()[-1] for row in read(admin.get(ALGORITHM)).items("tried")} == {"–"}
-
-
-def test_addresses_of_former_pages_lead_here(admin: Client) -> None:
-    compare = reverse("pages:compare", kwargs={"policy": SLUG})
-    for query, url in (
-        ("", ALGORITHM),
-        ("?with=active&with=slurm-fair-tree&with=flux", f"{ALGORITHM}?algorithm=slurm-fair-tree"),
-        ("?with=aequus:absolute&resolution=4", f"{ALGORITHM}?algorithm=aequus&operator=absolute"),
-    ):
-        answer = admin.get(compare + query)
-        assert (answer.status_code, answer["Location"]) == (301, url)
-    assert admin.get(f"{compare}?with=nothing", follow=True).status_code == 404
-    gone = admin.get(f"{ALGORITHM}figures/operator.csv")
-    assert gone.status_code == 410
-    assert ALGORITHM in gone.content.decode()

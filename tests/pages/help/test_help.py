@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from apps.core.errors import NotFound
 from apps.pages.help.documents import DOCS, Document, contents, read_document
-from apps.web.links.guides import MOVED, Guide, address_of, guide_address, guide_of, guides, rest_of
+from apps.web.links.guides import Guide, address_of, guide_address, guide_of, guides, rest_of
 from docsite.scopes import routes
 from fairshare_web.urls import PAGES
 from tests.each_case import each_case
@@ -121,19 +121,6 @@ def test_an_unknown_document_is_refused() -> None:
             read_document(name)
     with pytest.raises(ValueError, match="no page of docs"):
         address_of("../README.md")
-
-
-def test_each_moved_document_is_gone_and_its_successor_exists() -> None:
-    assert set(MOVED) & set(NAMES) == set()
-    assert set(MOVED.values()) <= set(NAMES)
-
-
-@pytest.mark.django_db
-def test_a_bookmark_of_a_moved_document_leads_to_its_successor_with_a_sentence(grid: Grid) -> None:
-    client = sign_in(Client(), grid.alice)
-    answer = client.get("/help/deploy/", follow=True)
-    assert answer.redirect_chain == [("/help/install/", 302)]
-    assert "This page has its subject now." in answer.content.decode()
 
 
 @pytest.mark.django_db

@@ -227,8 +227,6 @@ def test_rejected_lines_of_a_collection_are_shown_like_those_of_an_import(as_adm
     refused = as_admin.post(f"/usage/imports/{Import.objects.get().pk}/undo/", {"reason": "x"})
     assert (refused.status_code, Record.objects.count(), Import.objects.get().undone_run) == (303, 1, None)
     assert "a.swf" in text_of(as_admin.get("/usage/sources/abisko/"))
-    moved = as_admin.get("/usage/quality/?days=7")
-    assert (moved.status_code, moved["Location"]) == (301, "/usage/sources/?days=7")
 
 
 def test_a_source_that_was_sent_records_is_collected_from_now_on(as_admin: Client, settings: Any) -> None:

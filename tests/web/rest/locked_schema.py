@@ -1,7 +1,7 @@
 """What a description of REST v1 breaks of a former one, by the rules of docs/rest.md (Versions).
 
 `python -m tests.web.rest.locked_schema` adds what is new to docs/schema-1.json, which tests compare with. It keeps what
-is there: what v1 once had, it has. Of an operation that was removed it keeps the name, so that its answer 410 stays.
+is there: what v1 once had, it has.
 """
 
 from __future__ import annotations
@@ -55,17 +55,13 @@ def breaks(old: Document, new: Document) -> list[tuple[str, str]]:
     return list(_Comparison(old, new).breaks())
 
 
-def unannounced(
-    broken: Iterable[tuple[str, str]], rows: Iterable[Deprecated], *, at: date, removed: Iterable[str] = ()
-) -> list[tuple[str, str]]:
-    """Without what the table of deprecations lets go by that day, and routes that answer 410 and name another."""
+def unannounced(broken: Iterable[tuple[str, str]], rows: Iterable[Deprecated], *, at: date) -> list[tuple[str, str]]:
+    """Without what the table of deprecations lets go by that day."""
     over = [row for row in rows if row.ends_on <= at]
-    gone = {f"/{PREFIX}{braced_route(route)}" for route in removed}
     return [
         (operation, sentence)
         for operation, sentence in broken
         if not any(_is_about(row, operation, sentence) for row in over)
-        and not (sentence == IS_GONE and operation.partition(" ")[2] in gone)
     ]
 
 
@@ -240,31 +236,9 @@ def kept() -> Document:
     return dict(json.loads(KEPT.read_text(encoding="utf-8")))
 
 
-def with_removed(described: Document, former: Document) -> Document:
-    """A description, and the name of each operation of the former one that it no longer has."""
-    paths = dict(described["paths"])
-    for path, operations in former["paths"].items():
-        now = paths.get(path, {})
-        gone = {
-            method: {"operationId": operations[method]["operationId"]}
-            for method in _METHODS
-            if method in operations and method not in now
-        }
-        if gone:
-            paths[path] = {**now, **gone}
-    return {**described, "paths": paths}
-
-
 def broken_promises(described: Document) -> list[tuple[str, str]]:
     """What a description takes away from v1 without the notice that docs/rest.md promises."""
-    from apps.web.rest.removed import REMOVED_ROUTES
-    from tests.plugin_parts import added
-
-    today, removed = (
-        datetime.now(UTC).date(),
-        [row.route for row in (*REMOVED_ROUTES, *added("rights", "REMOVED_ROUTES"))],
-    )
-    return unannounced(breaks(kept(), described), deprecated(), at=today, removed=removed)
+    return unannounced(breaks(kept(), described), deprecated(), at=datetime.now(UTC).date())
 
 
 def written(document: Document) -> str:
@@ -288,7 +262,7 @@ def main() -> int:
     if broken:
         print("\n".join(f"{operation}: {sentence}." for operation, sentence in broken), file=sys.stderr)
         return 1
-    KEPT.write_text(written(with_removed(described, kept()) if KEPT.exists() else described), encoding="utf-8")
+    KEPT.write_text(written(described), encoding="utf-8")
     return 0
 
 

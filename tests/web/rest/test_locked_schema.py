@@ -13,14 +13,12 @@ from apps.web.rest.deprecations import Deprecated
 from tests.each_case import each_case
 from tests.web.rest.locked_schema import (
     COMMAND,
-    IS_GONE,
     Document,
     breaks,
     broken_promises,
     kept,
     present,
     unannounced,
-    with_removed,
     written,
 )
 
@@ -161,29 +159,8 @@ def test_only_what_the_table_of_deprecations_announces_may_go() -> None:
     assert {name[:3] for name, _ in unannounced(broken, (whole,), at=date(2028, 1, 1))} == {"GET"}
 
 
-GONE = {**OLD, "paths": {}}
-
-
-def test_a_whole_route_may_go_that_names_what_replaced_it() -> None:
-    gone = [(f"{name.partition('/')[0]}/api/v1/entries/{{entry}}", each) for name, each in breaks(OLD, GONE)]
-    narrowed = [(gone[0][0], "answer 200.state is gone")]
-    today = date(2027, 1, 1)
-    assert {each for _, each in gone} == {IS_GONE}
-    assert unannounced([*gone, *narrowed], (), at=today, removed=["entries/<str:entry>"]) == narrowed
-    assert unannounced(gone, (), at=today, removed=["entries"]) == gone
-
-
-def test_a_removed_route_stays_in_the_description_by_its_name_so_that_its_answer_stays() -> None:
-    new = changed(lambda d: d["paths"]["/entries/{entry}"].pop("post"))
-    recorded = with_removed(new, OLD)
-    assert recorded["paths"]["/entries/{entry}"]["post"] == {"operationId": "set_shares"}
-    assert breaks(recorded, new) == [("POST /entries/{entry}", IS_GONE)]
-    assert with_removed(recorded, OLD) == recorded
-    assert [name for name, _ in breaks(with_removed(GONE, recorded), GONE)] == [name for name, _ in breaks(OLD, GONE)]
-
-
 @pytest.mark.product
 def test_this_version_keeps_what_v1_has_promised() -> None:
     now, recorded = present(), written(kept())
     assert broken_promises(now) == []
-    assert written(with_removed(now, kept())) == recorded, f"Run `{COMMAND}` for what is new, and commit the file."
+    assert written(now) == recorded, f"Run `{COMMAND}` for what is new, and commit the file."

@@ -39,7 +39,6 @@ from apps.runs.models import Run
 from apps.usage.models import Source
 from apps.web.rest.deprecations import braced_route
 from apps.web.rest.examples import ANSWERS, requests
-from apps.web.rest.removed import REMOVED_ROUTES
 from apps.web.rest.transport import WriteThrottle
 from fairshare_web.wsgi import application
 from tests.examples import FIXED, examples, show_values
@@ -320,9 +319,7 @@ def test_every_route_is_described(schema: Any) -> None:
         "/api/v1/docs/{name}",
         "/api/v1/",
     }  # the description, its pages, and what matches nothing
-    gone = (*REMOVED_ROUTES, *added("rights", "REMOVED_ROUTES"))
-    removed = {"/api/v1/" + braced_route(removed.route) for removed in gone}
-    assert described == set(_paths()) - apart - removed
+    assert described == set(_paths()) - apart
 
 
 def _paths() -> Iterator[str]:

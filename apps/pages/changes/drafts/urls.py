@@ -22,7 +22,6 @@ urlpatterns = [
     path(f"{_DRAFT}/_log", draft_edits.log, name="draft-log"),
     path(f"{_DRAFT}/_update", draft_edits.update, name="draft-update"),
     path(f"{_DRAFT}/_finish", draft_edits.finish, name="draft-finish"),
-    path(f"{_DRAFT}/shares/", drafts.former_shares, name="draft-shares"),
     path(f"{_DRAFT}/_group", drafts.group, name="draft-group"),
     path(f"{_DRAFT}/paste/", paste_views.paste, name="draft-paste"),
     path(f"{_DRAFT}/settings/", settings_views.settings, name="draft-settings"),

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -131,14 +131,6 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
 def draft(request: HttpRequest, change_set: int) -> HttpResponse:
     """The editor; its URL carries the whole state (`view`, `group`, `open`, `entry`, `q`, `mode`)."""
     return show(request, pages.open_view(request, change_set), EditorState.of(request.GET))
-
-
-@require_safe
-def former_shares(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Redirect the former address of the bars."""
-    state = request.GET.copy()
-    state.setdefault("view", pages.BARS)
-    return HttpResponsePermanentRedirect(draft_url(change_set, state.urlencode()))
 
 
 def show(request: HttpRequest, view: DraftView, editor: EditorState, *, status: int = 200, **more: Any) -> HttpResponse:

@@ -96,18 +96,6 @@ def test_a_page_opens_at_the_group_of_an_entry_and_forms_lead_back(grid: Grid, c
     assert client.get(url(draft), {"group": "no"}).status_code == 422
 
 
-@pytest.mark.parametrize("asked", ["", "?group={atlas}", "?view=treemap&entry={bob}"])
-def test_the_former_address_of_the_bars_leads_to_them(grid: Grid, client: Client, asked: str) -> None:
-    sign_in(client, grid.admin)
-    draft = draft_of(grid.admin)
-    query = asked.format(atlas=grid.uid("/atlas"), bob=grid.uid("/atlas/bob"))
-    answer = client.get(url(draft, "shares/") + query)
-    assert answer.status_code == 301
-    page = read(client.get(answer["Location"]))
-    assert page.one("#editor").attributes["data-view"] == ("treemap" if "treemap" in asked else "bars")
-    assert page.text("#shares-title") == ("Shares of atlas" if asked else "Shares of SweGrid")
-
-
 def test_three_views_show_one_draft_and_link_to_each_other_with_the_same_entry(grid: Grid, client: Client) -> None:
     sign_in(client, grid.admin)
     draft, bob = draft_of(grid.admin), str(grid.uid("/atlas/bob"))
