@@ -1,6 +1,6 @@
 """First migrations of apps: all tables of one are a single operation, which takes Django a fraction of the time.
 
-Between two operations, Django makes the class of each related model anew; nearly all are related, by their users.
+Between two operations, Django renders the class of each related model again. Nearly all are related, by their users.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class CreateTables(Operation):
         self.operations = operations
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        state.__dict__.pop("apps", None)  # else each of the operations makes the classes
+        state.__dict__.pop("apps", None)  # else each of the operations renders the classes
         for operation in self.operations:
             operation.state_forwards(app_label, state)
 

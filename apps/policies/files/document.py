@@ -133,7 +133,7 @@ class _Reader(DocumentBuilder):
         if not isinstance(entry, Mapping):
             self.problem(parent, place, "must be an entry: an object with a name")
             return -1
-        is_group = "children" in entry
+        is_group = parent < 0 or "children" in entry
         row = self.add(
             parent,
             entry.get("name"),

@@ -357,9 +357,9 @@ class _Reader:
         value = values.get(name, list(default))
         ends = value if isinstance(value, list) else [value, value]
         if len(ends) == 2 and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends):
-            low, high = map(float, ends)
-            if least <= low <= high <= 1e6:
-                return low, high
+            low, high = ends
+            if least <= low <= high <= 1e6:  # before they become doubles, for which a whole number may be too large
+                return float(low), float(high)
         message = _("must be a number, or two with the smaller one first, of at least %(least)s")
         self.problem(_join(where, name), message % {"least": f"{least:g}"})
         return default
