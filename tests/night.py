@@ -22,7 +22,7 @@ from tests.mutants.claims import claims_of_papers
 
 CLAIMS_A_NIGHT = 40  # of the papers, whose code is broken
 MUTANTS_A_ROOM = 12
-FAULT_RECORDS = 300_000  # of each import that is killed
+FAULT_RECORDS = 100_000  # of each import that is killed
 # Two days of nine instances and one of three hosts have targets of their own; histories were a part of their own.
 LEFT_OUT = ("tests/ring/test_whole_day.py::test_with_", "tests/cluster", "tests/simulation/test_seeds.py::test_long_")
 _GRACE_S = 120.0  # beyond the minutes of a part that ends by itself: tests that have begun end
