@@ -28,7 +28,7 @@ LEFT_OUT = ("tests/ring/test_whole_day.py::test_with_", "tests/cluster", "tests/
 _GRACE_S = 120.0  # beyond the minutes of a part that ends by itself: tests that have begun end
 _KEPT = REPOSITORY / "var" / "night"
 _FOUND = re.compile(
-    r"^(?:\x1b\[[0-9;]*m)?((?:FAILED|ERROR) tests/\S+.*|survived: .*|error: .*|broken-.*|.*no test catches.*|.* NO$)",
+    r"^(?:\x1b\[[0-9;]*m)?((?:FAILED|ERROR) tests/\S+.*|survived: .*|error: .*| *BROKEN .*|.*no test catches.*|.* NO$)",
     re.MULTILINE,
 )
 _COUNTS = re.compile(
