@@ -113,10 +113,10 @@ def _canonical_dn(text: str) -> str:
 
 def _without_blanks(value: str) -> str:
     """Around it, but for one that a backslash escapes."""
-    begun = value.lstrip()
-    text = begun.rstrip()
+    value = value.lstrip()
+    text = value.rstrip()
     is_escaped = (len(text) - len(text.rstrip("\\"))) % 2
-    return begun[: len(text) + is_escaped]
+    return value[: len(text) + is_escaped]
 
 
 def _canonical_value(value: str) -> str:

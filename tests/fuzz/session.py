@@ -86,8 +86,8 @@ def fuzz_by_coverage(modules: Sequence[str], load: Callable[[], Target], options
 def _functions_of(modules: Sequence[str]) -> list[FunctionType]:
     """All that these modules and those below them have defined; atheris itself takes whole packages."""
     within = tuple(f"{module}." for module in modules)
-    found = (each for each in gc.get_objects() if isinstance(each, FunctionType))
-    return [each for each in found if f"{each.__module__}.".startswith(within)]
+    functions = (each for each in gc.get_objects() if isinstance(each, FunctionType))
+    return [each for each in functions if f"{each.__module__}.".startswith(within)]
 
 
 def fuzz_blindly(target: Target, minutes: float, folder: Path) -> int:

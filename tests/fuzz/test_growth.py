@@ -5,10 +5,12 @@ Patterns are tried alone, on texts that hypothesis draws from each of them, and 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import math
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
@@ -27,24 +29,48 @@ LEAST_S = 0.001  # of the processor, below which no growth is measured
 MOST_S = 0.5  # for so short a text
 MOST_GROWN = 8.0  # in time, by four times the length: by the square it would be 16
 _BEFORE, _BETWEEN, _AFTER = "([{,;:=\"'\\<#-", " \t\n", "\0!"
-_USE = re.compile(r"(\w+)\)?\.(fullmatch|match|search|findall|finditer|sub|subn|split)\b")
+_METHODS = ("fullmatch", "match", "search", "findall", "finditer", "sub", "subn", "split")
+_USE = re.compile(rf"(\w+)\)?\.({'|'.join(_METHODS)})\b")
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 
 
-def patterns() -> Iterator[tuple[str, re.Pattern[str], set[str]]]:
-    """Names of all patterns of text that modules hold, and of the methods that these modules call."""
-    seen = set[int]()
+def patterns() -> dict[str, tuple[re.Pattern[str], set[str]]]:
+    """All patterns that modules hold, and those within calls of `re`, by name, with the methods that are called."""
+    held = dict[int, tuple[str, re.Pattern[str]]]()
+    methods = defaultdict[int, set[str]](set)
+    inline = dict[str, tuple[re.Pattern[str], set[str]]]()
     for path in sorted((*REPOSITORY.glob("apps/**/*.py"), *REPOSITORY.glob("agent/**/*.py"))):
         if "migrations" in path.parts or path.name == "__main__.py":
             continue
+        source = path.read_text(encoding="utf-8")
         name = ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
-        used = _USE.findall(path.read_text(encoding="utf-8"))
+        inline |= {f"{name}:{line}": found for line, found in _inline(source)}
+        used = _USE.findall(source)
         for own, value in vars(importlib.import_module(name)).copy().items():
-            if isinstance(value, re.Pattern) and isinstance(value.pattern, str) and id(value) not in seen:
-                seen.add(id(value))
-                methods = {method for called, method in used if called == own}
-                if methods and _UNBOUNDED.search(value.pattern):
-                    yield f"{name}.{own}", value, methods
+            several = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else None
+            for each in (value,) if several is None else tuple(several):
+                if isinstance(each, re.Pattern):
+                    held.setdefault(id(each), (f"{name}.{own}", _of_text(each)))
+                    methods[id(each)] |= {method for called, method in used if several is not None or called == own}
+    listed = {name: (pattern, methods[key]) for key, (name, pattern) in held.items()}
+    return {name: each for name, each in (listed | inline).items() if each[1] and _UNBOUNDED.search(each[0].pattern)}
+
+
+def _inline(source: str) -> Iterator[tuple[int, tuple[re.Pattern[str], set[str]]]]:
+    for call in ast.walk(ast.parse(source)):
+        match call:
+            case ast.Call(ast.Attribute(ast.Name("re"), method), [ast.Constant(str() | bytes() as text), *_]):
+                if method in _METHODS:
+                    flags = next((ast.unparse(word.value) for word in call.keywords if word.arg == "flags"), "0")
+                    pattern = re.compile(text, eval(flags, {"re": re}))  # noqa: S307 - our own
+                    yield call.lineno, (_of_text(pattern), {method})
+
+
+def _of_text(pattern: re.Pattern[Any]) -> re.Pattern[str]:
+    """One of bytes takes the same steps on text."""
+    if isinstance(pattern.pattern, str):
+        return pattern
+    return re.compile(pattern.pattern.decode("latin-1"), pattern.flags | re.ASCII)
 
 
 def seconds(work: Callable[[str], Any], text: str) -> float:
@@ -92,7 +118,7 @@ def slow_text(pattern: re.Pattern[str], methods: set[str]) -> str:
 
 @pytest.mark.timeout(900)
 def test_no_pattern_takes_more_than_linear_time() -> None:
-    slow = {name: text for name, pattern, methods in patterns() if (text := slow_text(pattern, methods))}
+    slow = {name: text for name, each in patterns().items() if (text := slow_text(*each))}
     assert slow == {}
 
 

@@ -84,9 +84,9 @@ def _main_of_claims(chosen: Sequence[Claim], options: argparse.Namespace) -> int
     for claim in chosen:
         mutants = claim.mutants()
         outcomes = Outcomes.read(claim, {mutant.name for mutant in mutants})
-        found = list(_findings(mutants, outcomes, options))
-        n_findings += len(found)
-        for line in found:
+        findings = list(_findings(mutants, outcomes, options))
+        n_findings += len(findings)
+        for line in findings:
             print(line)
         verdicts = [outcome.verdict for outcome in outcomes.by_name.values()]
         counts = f"{len(mutants):9}{len(verdicts):7}{verdicts.count(NOTICED):9}"

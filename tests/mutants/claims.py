@@ -49,8 +49,8 @@ class Claim(Room):
 
     def places(self, *, with_compiled: bool = True) -> set[str]:
         """Those of the code that have mutants, with functions in them."""
-        found = (place for path in self.paths() for place in _places_of(path, with_compiled))
-        return {place for place in found if any(is_within(place, named) for named in self.code)}
+        places = (place for path in self.paths() for place in _places_of(path, with_compiled))
+        return {place for place in places if any(is_within(place, named) for named in self.code)}
 
     def own(self, collected: Iterable[str]) -> set[str]:
         """A test whose parameters begin with claims counts for a claim by those of this one."""

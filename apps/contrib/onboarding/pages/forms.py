@@ -213,8 +213,8 @@ class FirstPolicyForm(RefusableForm):
 
 def read_days(typed: str) -> float:
     """Days of a number, or of a number with a unit: 7, 0.5, 2 h, 90 min, 45 s. Raises ValueError for other text."""
-    match = re.fullmatch(r"(.*?)\s*(h|min|s)", typed)
-    return read_number(match[1]) * _UNITS_S[match[2]] / 86_400 if match else read_number(typed)
+    match = re.fullmatch(r"(.*)(h|min|s)", typed, re.DOTALL)
+    return read_number(match[1].rstrip()) * _UNITS_S[match[2]] / 86_400 if match else read_number(typed)
 
 
 def typed_days(seconds: float) -> str:
