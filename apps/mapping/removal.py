@@ -26,7 +26,7 @@ from apps.runs.models import Run
 from apps.usage.authority import refuse_peer
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.records import uploads
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import (lock_source)
 from apps.usage.selectors import get_source
 from apps.usage.sources.services import set_archived
 

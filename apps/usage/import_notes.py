@@ -8,7 +8,9 @@ from typing import NamedTuple
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from apps.usage.parsers.charged_spans import DIFFERS, LESS_CPU_S, MORE_CPU_S
 from apps.usage.parsers.field_values import VALUES_IGNORED
+from apps.usage.parsers.ogf_ur import PAYLOADS
 from apps.usage.parsers.slurm_values import WCKEYS
 
 _SPEED = "service_level "
@@ -30,6 +32,7 @@ _WORDS = {
     "allocation_changes": gettext_lazy("Changed allocations of running jobs: each part is a record"),
     "elapsed_too_long": gettext_lazy("Durations that differ from end − start: end − start counts"),
     "end_from_elapsed": gettext_lazy("Ends calculated from the elapsed time"),
+    "ended_skipped": gettext_lazy("Jobs that have ended: the accounting file has them"),
     "ends_unknown": gettext_lazy("Runs without an end: closed at the next one, or after the time they asked for"),
     "starts_unknown": gettext_lazy("Jobs without the line of their start: their log began before"),
     "phases_unknown": gettext_lazy(
@@ -69,8 +72,12 @@ _WORDS = {
     "values_ignored": gettext_lazy("Rows with an unreadable value that usage doesn't need: counted without it"),
     "wait_unknown": gettext_lazy("Unknown waiting times: set to 0"),
     WCKEYS: gettext_lazy("Jobs with a wckey: they count at their account and user, as in Slurm’s fair share"),
-    "wall_duration_differs": gettext_lazy("Durations that differ from end − start: end − start counts"),
+    DIFFERS: gettext_lazy("Durations that differ from end − start: the duration counts, up to the end"),
+    LESS_CPU_S: gettext_lazy("CPU-hours between start and end that such durations leave out"),
+    MORE_CPU_S: gettext_lazy("CPU-hours that such durations have beyond end − start"),
+    PAYLOADS: gettext_lazy("Payloads of pilots: counted by the pilot’s own record"),
 }
+_IN_HOURS = (LESS_CPU_S, MORE_CPU_S)  # stored in seconds, so that pieces add up
 _LOST = ("billing_differs", "billing_whole")
 
 
@@ -83,7 +90,7 @@ class Note(NamedTuple):
 def note_lines(notes: Mapping[str, int]) -> list[Note]:
     """Notes of a parser in words, most frequent first; a note without a text is shown by its name."""
     most_first = sorted(notes.items(), key=lambda item: (-item[1], item[0]))
-    return [Note(name, _words(name), n) for name, n in most_first if n]
+    return [Note(name, _words(name), round(n / 3600) if name in _IN_HOURS else n) for name, n in most_first if n]
 
 
 def lost_lines(notes: Mapping[str, int]) -> list[Note]:

@@ -10,6 +10,8 @@ from apps.usage.parsers.base import STATES, RecordRow
 
 HOUR = timedelta(hours=1)
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
+NAMES = ("user", "group", "dn", "fqan", "project")
+CLASSES = ("queue", "partition", "qos")
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 Key = tuple[str, str, str, datetime | None, int]
@@ -26,6 +28,19 @@ def key_of(row: RecordRow) -> Key:
     return row.cluster, row.job, row.array_task, row.submit_at or row.start_at, row.restart
 
 
+def says_otherwise(row: RecordRow, known: RecordRow) -> bool:
+    """Whether a report of an open job says otherwise than one of the same version about what counts."""
+    if row.state not in ("pending", "running") or row.start_at != known.start_at:
+        return False
+    numbers = [(row.requested_s, known.requested_s), (row.cpus, known.cpus), (row.gpus, known.gpus)]
+    names = [[getattr(each, name) for name in NAMES] for each in (row, known)]
+    classes = [[getattr(each, name) for name in CLASSES] for each in (row, known)]
+    return any(new and new != old for new, old in numbers) or any(
+        new != old and all(one or not other for one, other in zip(new, old, strict=True))
+        for new, old in (names, classes)
+    )
+
+
 def newest(rows: Iterable[RecordRow]) -> tuple[dict[Key, RecordRow], dict[str, int]]:
     """What stays of records that come one after the other, and how each was counted."""
     kept: dict[Key, RecordRow] = {}
@@ -34,7 +49,7 @@ def newest(rows: Iterable[RecordRow]) -> tuple[dict[Key, RecordRow], dict[str, i
         known = kept.get(key_of(row))
         if known is None:
             counts["new"] += 1
-        elif version_of(row) == version_of(known):
+        elif version_of(row) == version_of(known) and not says_otherwise(row, known):
             counts["duplicate"] += 1
             continue
         elif version_of(row) < version_of(known):

@@ -27,7 +27,7 @@ from apps.series.models import Series, SeriesHour, SeriesHourTile
 from apps.series.stored_series import load_hours, load_series, series_state
 from apps.usage.models import Record
 from apps.usage.records.record_rows import undo_records
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import lock_source
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, WINDOW, Site
 from tests.series.test_series import publish

@@ -29,7 +29,7 @@ from apps.usage.quality import bucket_audit
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.record_rows import undo_records
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import lock_source
 from apps.usage.selectors import watermarks
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.open_listings import ingest_listing

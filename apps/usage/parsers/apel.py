@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from typing import Any, BinaryIO
 
 from django.utils.translation import gettext_noop
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, excerpt
+from apps.usage.parsers.charged_spans import charged_span
 from apps.usage.parsers.field_values import BadRecord, amount, checked, if_readable, shown
 from apps.usage.parsers.instants import epoch
 from apps.usage.parsers.lines import Notes, Rows, parse_lines
@@ -33,7 +33,6 @@ _USED = frozenset(
     ]
 )
 _NOT_GIVEN = ("", "none", "null")
-_SAME_S = 2.0
 _MOST_SPEEDS = 50  # more are counted together; a file of one site has a few
 
 
@@ -55,7 +54,7 @@ class Apel:
     )
     fields: tuple[FieldNote, ...] = (
         FieldNote("LocalJobId, StartTime", gettext_noop("job, start: a job is known by these")),
-        FieldNote("StartTime, EndTime, WallDuration", gettext_noop("start, end; one of the three may be missing")),
+        FieldNote("StartTime, EndTime, WallDuration", gettext_noop("start, end; the duration counts, up to the end")),
         FieldNote("Processors, else 1", gettext_noop("cpus")),
         FieldNote("NodeCount", gettext_noop("nodes")),
         FieldNote("MemoryReal (KB)", gettext_noop("mem_mb")),
@@ -160,27 +159,19 @@ class _Reader:
 
 def _row(fields: dict[str, str], notes: Notes) -> RecordRow:
     start, end, wall = (fields.get(name, "") for name in ("StartTime", "EndTime", "WallDuration"))
-    start_at = epoch("StartTime", start) if start else None
+    given_at = epoch("StartTime", start) if start else None
     end_at = epoch("EndTime", end) if end else None
-    needs_wall = not (start_at and end_at)
     wall_s = None
     if wall:
+        needs_wall = given_at is None or end_at is None
         wall_s = amount("WallDuration", wall) if needs_wall else _duration_if_readable(wall, notes)
-    if wall_s is not None:
-        try:
-            if end_at and not start_at:
-                start_at = end_at - timedelta(seconds=wall_s)
-            elif start_at and not end_at:
-                end_at = start_at + timedelta(seconds=wall_s)
-        except OverflowError as error:
-            raise BadRecord("absurd_run_time", f"WallDuration is {shown(wall)}, longer than any job.") from error
-        if start_at and end_at and abs((end_at - start_at).total_seconds() - wall_s) > _SAME_S:
-            notes["wall_duration_differs"] += 1
     if not fields.get("LocalJobId"):
         raise BadRecord("missing_field", "LocalJobId is missing.")
     cpus = _amount(fields, "Processors")
     if not cpus:
         notes["processors_unknown"] += 1
+    cpus = cpus or 1.0
+    start_at, end_at = charged_span(given_at, end_at, wall_s, cpus=cpus, notes=notes)
     row = checked(
         RecordRow(
             job=fields["LocalJobId"],
@@ -188,10 +179,10 @@ def _row(fields: dict[str, str], notes: Notes) -> RecordRow:
             group=_group(fields),
             dn=_given(fields, "GlobalUserName"),
             fqan=_given(fields, "FQAN"),
-            submit_at=start_at,
+            submit_at=given_at or start_at,
             start_at=start_at,
             end_at=end_at,
-            cpus=cpus or 1.0,
+            cpus=cpus,
             nodes=if_readable(lambda: _amount(fields, "NodeCount"), 0.0, notes, "NodeCount"),
             mem_mb=if_readable(lambda: _amount(fields, "MemoryReal"), 0.0, notes, "MemoryReal") / 1024,
             queue=_given(fields, "Queue"),

@@ -33,7 +33,7 @@ MOST_RESTART = 2**31 - 1
 FIRST_US = 0  # 1970
 LAST_US = 7_258_118_400 * 1_000_000  # 2200
 EXCERPT = 120
-_SHARED = ("people", "job_classes", "kinds", "are_runs", "events")
+_SHARED = ("people", "job_classes", "kinds", "are_runs", "events", "differ_by_start")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -148,6 +148,8 @@ class RecordBatch:
     sluid: Slurm's own number of the job, 0 for none. It distinguishes jobs of the same number and submission.
 
     are_runs: a log whose runs are known by their starts. events: lines of it that are no record by themselves.
+
+    differ_by_start: runs of one job and submission are records of their own, as Slurm gives them no numbers.
     """
 
     line: I8
@@ -178,6 +180,7 @@ class RecordBatch:
     kinds: list[Kinds] = field(default_factory=lambda: [NO_KINDS])
     are_runs: bool = False
     events: tuple[RunEvent, ...] = ()
+    differ_by_start: bool = False
 
     def __post_init__(self) -> None:
         if len(self.is_nameless) != len(self.line):
@@ -304,8 +307,15 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     job_classes, columns["job_class"] = _recoded([(batch.job_classes, batch.job_class) for batch in batches])
     kinds, columns["kind"] = _recoded([(batch.kinds, batch.kind) for batch in batches])
     events = tuple(event for batch in batches for event in batch.events)
-    are_runs = any(batch.are_runs for batch in batches)
-    return RecordBatch(**columns, people=people, job_classes=job_classes, kinds=kinds, are_runs=are_runs, events=events)
+    return RecordBatch(
+        **columns,
+        people=people,
+        job_classes=job_classes,
+        kinds=kinds,
+        are_runs=any(batch.are_runs for batch in batches),
+        events=events,
+        differ_by_start=any(batch.differ_by_start for batch in batches),
+    )
 
 
 Name = TypeVar("Name", AccountNames, JobClassKey, Kinds)

@@ -25,7 +25,7 @@ from apps.usage.parsers.field_values import BadRecord, checked, if_readable, not
 from apps.usage.parsers.flux_resources import Held, held_of
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.json_lines import loaded, number_in
-from apps.usage.parsers.lines import MOST_LONG_LINE_BYTES, Notes, Rows, SingleLines, parse_lines
+from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 
 _DOCUMENT = re.compile(rb'\s*\{\s*"jobs"\s*:\s*\[')
 _MARKS = (re.compile(rb'"t_submit"\s*:'), re.compile(rb'"userid"\s*:'))
@@ -81,7 +81,7 @@ class Flux:
         if re.match(rb"\s*\[\s*\{", head) and b"\n" not in head.strip() and len(head) >= _HEAD - 3:
             message = "The jobs are a list on one line. Write one job a line: jq -c '.[]'. Nothing was imported."
             raise Invalid(message, code="not_lines")
-        return parse_lines(stream, _Reader(), resume, most_bytes=MOST_LONG_LINE_BYTES)
+        return parse_lines(stream, _Reader(), resume)
 
 
 class _Reader(SingleLines):

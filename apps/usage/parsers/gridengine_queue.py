@@ -1,4 +1,4 @@
-"""Parse Grid Engine's running and pending jobs: `qstat -xml -u '*'`, with or without -ext, -urg, -pri, -r.
+"""Parse Grid Engine's running and pending jobs: `qstat -xml -u '*'`, with or without -ext, -urg, -pri, -r, -f.
 
 A running job has a start and no submission time: it is identified by job, task and start, like in the accounting file,
 whose line later replaces it. A pending array is one record for all its pending tasks.
@@ -10,15 +10,27 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+import numpy as np
 from django.utils.translation import gettext_noop
 
-from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
+from apps.usage.parsers.base import NO_TIME, FieldNote, Parsed, Reading, RecordRow, concatenate_batches
 from apps.usage.parsers.field_values import BadRecord, amount, checked, if_readable, shown
 from apps.usage.parsers.instants import clock_s, iso
 from apps.usage.parsers.lines import Notes
-from apps.usage.parsers.xml_records import Node, parse_xml
+from apps.usage.parsers.xml_records import Node, XmlLimits, parse_xml
 
-_RECORD = frozenset({"job_list"})
+_HOST, _JOB_OF_LIST = "Queue-List", "job_list"
+_RECORDS = frozenset({_HOST, _JOB_OF_LIST})
+_LIMITS = XmlLimits(
+    elements=1_000_000,
+    characters=64 * 1024**2,
+    kept=frozenset(
+        (
+            *(_JOB_OF_LIST, "name", "JB_job_number", "tasks", "JAT_start_time", "JB_submission_time", "slots"),
+            *("JB_owner", "JB_project", "queue_name", "hard_request", "state"),
+        )
+    ),
+)
 _JOB = re.compile(r"\d{1,19}", re.ASCII)
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 _LONGEST_TASK_NAME = 64
@@ -48,9 +60,9 @@ class GridEngineQueue:
         FieldNote("JB_job_number, tasks", gettext_noop("job, array_task")),
         FieldNote("JAT_start_time", gettext_noop("start; a running job is known by it")),
         FieldNote("JB_submission_time", gettext_noop("submit, of a waiting job")),
-        FieldNote("slots", gettext_noop("cpus; of a waiting array, for all its waiting tasks")),
+        FieldNote("slots", gettext_noop("cpus, over all hosts; of a waiting array, for all its waiting tasks")),
         FieldNote("JB_owner, JB_project", gettext_noop("user, project")),
-        FieldNote("queue_name", gettext_noop("queue, without the host")),
+        FieldNote("queue_name, else name of Queue-List", gettext_noop("queue, without the host")),
         FieldNote("hard_request h_rt", gettext_noop("requested_s (with -r)")),
     )
     needs_zone = True
@@ -65,10 +77,40 @@ class GridEngineQueue:
         Raises:
             Invalid: the XML has a document type or is not well-formed.
         """
-        return parse_xml(stream, _RECORD, lambda job, notes: _row(job, reading, notes), resume, listing="job_info")
+        take = lambda element, notes: _rows(element, reading, notes)  # noqa: E731
+        pieces = list(parse_xml(stream, _RECORDS, take, resume, listing="job_info", limits=_LIMITS))
+        yield from [_joined(pieces)] if pieces else []
 
 
-def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:
+def _joined(pieces: list[Parsed]) -> Parsed:
+    """The listing as one piece: a job on several hosts (`-f`), or with a row for each task of it (`-g t`), holds the
+    sum of their slots.
+    """
+    batch = concatenate_batches([piece.batch for piece in pieces])
+    key = list(zip(batch.job.tolist(), batch.array_task.tolist(), batch.start_us.tolist(), strict=True))
+    places: dict[tuple[bytes, bytes, int], int] = {}
+    first = np.array([places.setdefault(each, row) for row, each in enumerate(key)], np.int64)
+    is_kept = (first == np.arange(len(key))) | (batch.start_us == NO_TIME)
+    np.add.at(batch.cpus, first[~is_kept], batch.cpus[~is_kept])
+    notes: Notes = Notes()
+    for piece in pieces:
+        notes.update(piece.notes)
+    rejections = [rejection for piece in pieces for rejection in piece.rejections]
+    last, n_lines = pieces[-1], sum(piece.n_lines for piece in pieces)
+    return Parsed(batch.take(is_kept), rejections, dict(notes), last.resume, n_lines, last.offset)
+
+
+def _rows(element: Node, reading: Reading, notes: Notes) -> list[RecordRow]:
+    """The jobs of a host, or one job."""
+    jobs = element.all(_JOB_OF_LIST) if element.name == _HOST else [element]
+    running = [job for job in jobs if job.attributes.get("state") != "finished"]
+    if len(running) < len(jobs):
+        notes["ended_skipped"] += len(jobs) - len(running)
+    queue = element.get("name") if element.name == _HOST else ""
+    return [_row(job, queue, reading, notes) for job in running]
+
+
+def _row(job: Node, queue: str, reading: Reading, notes: Notes) -> RecordRow:
     number = job.get("JB_job_number")
     if not _JOB.fullmatch(number):
         raise BadRecord("bad_job", f"JB_job_number is {shown(number)}, which is not a whole number.")
@@ -90,7 +132,7 @@ def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:
             array_task=task,
             user=job.get("JB_owner"),
             project=job.get("JB_project"),
-            queue=job.get("queue_name").partition("@")[0],
+            queue=(job.get("queue_name") or queue).partition("@")[0],
             state="running" if is_running else "pending",
             submit_at=at,
             start_at=at if is_running else None,

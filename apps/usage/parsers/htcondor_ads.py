@@ -17,7 +17,7 @@ from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, e
 from apps.usage.parsers.field_values import BadRecord
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.json_lines import loaded
-from apps.usage.parsers.lines import MOST_LONG_LINE_BYTES, Notes, Rows, SingleLines, parse_lines
+from apps.usage.parsers.lines import MOST_LINE_BYTES, Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.xml_records import Node, XmlLimits, parse_xml
 
 
@@ -31,7 +31,7 @@ Value = int | float | str | bool | Expression | None
 Ad = Mapping[str, Value]
 RowsOfAd = Callable[[Ad, Notes], list[RecordRow]]
 
-MOST_AD_BYTES = MOST_LONG_LINE_BYTES  # an ad, or a line of one
+MOST_AD_BYTES = MOST_LINE_BYTES  # an ad, or a line of one
 MOST_AD_ATTRIBUTES = 20_000  # in XML; a usual ad has 130
 LONGEST_AD_VALUE = 4_096  # characters; usage needs none that is longer
 MOST_OWN_RESOURCES = 64  # *Provisioned of an ad

@@ -12,10 +12,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
-MOST_ITEM_BYTES = 4 * 1024**2
-MOST_SKIPPED_BYTES = 16 * 1024**2  # of an item over the limit; a longer one ends the reading
+MOST_ITEM_BYTES = 16 * 1024**2  # a job with its 2,000 steps, or with each core of its hosts, has 9 MB
+MOST_SKIPPED_BYTES = 64 * 1024**2  # of an item over the limit; a longer one ends the reading
 _READ = 256 * 1024
 _HEAD = 1024
+_SHOWN = 80
 _LONGEST_KEY = 80
 _MOST_GUESSES = 8
 _MOST_ITEM_DEPTH = 500  # Slurm's documents need ten
@@ -73,7 +74,8 @@ class JsonItems:
                 yield from self._items()
                 self._number = 0
             if self._peek():
-                raise _Broken("Something follows the document")
+                follows = self._buffer[self._at : self._at + _SHOWN].decode("utf-8", "replace").split("\n")[0]
+                raise _Broken(f"{follows!r} follows the document")
         except _Broken as broken:
             self.problem = f"{broken} (byte {self.offset})."
 

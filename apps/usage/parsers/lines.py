@@ -12,13 +12,12 @@ import numpy as np
 from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
 from apps.usage.parsers.field_values import BadRecord
 
-MOST_LINE_BYTES = 64 * 1024
+MOST_LINE_BYTES = 4 * 1024**2  # a line may name each of 10,000 hosts, or have a job's whole description
 _READ = 256 * 1024
 _BLOCK = 4 * 1024**2
 _LINE_END = ord("\n")
 Notes = Counter[str]
 Rows = list[tuple[int, RecordRow]]  # with the number of the first line of each
-MOST_LONG_LINE_BYTES = 4 * 1024**2  # of formats whose lines name every host, or have the whole job description
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ def _block(piece: Block, reader: LineReader, most_bytes: int, are_blanks_read: b
 
 
 def _too_long(line: int, raw: bytes, most_bytes: int) -> Rejection:
-    message = f"The line is longer than {most_bytes // 1024} KB."
+    message = f"The line is longer than {most_bytes // 1024**2} MB: is a line end missing?"
     return Rejection(line, "line_too_long", message, excerpt(raw))
 
 

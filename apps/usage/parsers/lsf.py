@@ -23,7 +23,7 @@ from django.utils.translation import gettext_noop
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, RunEvent, microseconds
 from apps.usage.parsers.field_values import BadRecord, checked, if_readable, note_ignored, number, shown, whole
 from apps.usage.parsers.instants import epoch
-from apps.usage.parsers.lines import MOST_LONG_LINE_BYTES, Notes, Rows, SingleLines, parse_lines
+from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.lsf_fields import Finish, Hosts, gpus_of, read_finish, read_hosts, split_line
 from apps.usage.parsers.runs import NOTHING, TOLERANCE_S
 
@@ -86,7 +86,7 @@ class Lsf:
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
         """Parse lines; each is an event, rejected individually. A line may name every slot of a large job."""
         reader = _Reader()
-        for parsed in parse_lines(stream, reader, resume, most_bytes=MOST_LONG_LINE_BYTES):
+        for parsed in parse_lines(stream, reader, resume):
             parsed.batch.are_runs, parsed.batch.events = True, tuple(reader.events)
             reader.events = []
             yield parsed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
@@ -17,6 +17,7 @@ from django.utils.translation import gettext_noop
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
+from apps.usage.parsers.charged_spans import charged_span
 from apps.usage.parsers.field_values import (
     LONGEST_OF_FIELDS,
     BadRecord,
@@ -28,16 +29,27 @@ from apps.usage.parsers.field_values import (
 )
 from apps.usage.parsers.instants import iso, iso_duration_s
 from apps.usage.parsers.lines import Notes
-from apps.usage.parsers.xml_records import Node, parse_xml
+from apps.usage.parsers.xml_records import Node, XmlLimits, parse_xml
 
+PAYLOADS = "payloads_skipped"
 _RECORDS = frozenset({"JobUsageRecord", "UsageRecord"})
+_READ = frozenset(
+    (
+        *("RecordIdentity", "JobIdentity", "LocalJobId", "GlobalJobId", "UserIdentity", "LocalUserId", "LocalGroup"),
+        *("GlobalUserName", "GlobalUserId", "Group", "GroupAttribute", "VO", "Name", "VOName", "ReportableVOName"),
+        *("Status", "StartTime", "EndTime", "WallDuration", "TimeInstant", "Processors", "NodeCount", "Memory"),
+        *("Charge", "MachineName", "Queue", "Site", "ProjectName", "Resource"),
+    )
+)
 _OPEN_STATES = {"queued": "pending", "held": "pending", "started": "running", "suspended": "running"}
 _STATUSES = frozenset({*_OPEN_STATES, "completed", "failed", "aborted", "exited", ""})
 _MEMORY_BYTES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4, "pb": 1024**5}
 _WALL = "WallDuration"
+_LIMITS = XmlLimits(kept=_READ)
 _NEWER = re.compile(rb"schemas\.ogf\.org/urf/20(?:1[3-9]|[2-9]\d)/[\w/]*")
 _HEAD = 64 * 1024
-_SAME_S = 2.0  # allowed difference between the duration and end − start
+_PROJECT = "projectname"  # type of an attribute of a group, in CAR
+_PAYLOAD = "payload"  # what ran in a pilot, whose own record counts
 
 
 class OgfUsageRecord:
@@ -66,14 +78,15 @@ class OgfUsageRecord:
     fields: tuple[FieldNote, ...] = (
         FieldNote("RecordIdentity recordId, createTime", gettext_noop("job: the key; revision")),
         FieldNote("JobIdentity LocalJobId, GlobalJobId", gettext_noop("job, where no recordId is given")),
-        FieldNote("StartTime, EndTime, WallDuration", gettext_noop("start, end; one of the three may be missing")),
+        FieldNote("StartTime, EndTime, WallDuration", gettext_noop("start, end; the duration counts, up to the end")),
         FieldNote("TimeInstant type=submit", gettext_noop("submit")),
         FieldNote("Processors, else NodeCount, else 1", gettext_noop("cpus")),
         FieldNote("NodeCount", gettext_noop("nodes")),
         FieldNote("Memory", gettext_noop("mem_mb, in the storageUnit it names")),
         FieldNote("Charge", gettext_noop("billing: spread evenly over the run")),
         FieldNote("LocalUserId, GlobalUserName", gettext_noop("user, dn")),
-        FieldNote("ProjectName; Group, VO, ReportableVOName or VOName", gettext_noop("project; group")),
+        FieldNote("ProjectName, or GroupAttribute of this type", gettext_noop("project")),
+        FieldNote("Group, VO, ReportableVOName, VOName or LocalGroup", gettext_noop("group")),
         FieldNote("MachineName, Queue, Site", gettext_noop("cluster, queue, site")),
         FieldNote("Status", gettext_noop("queued, held: pending; started, suspended: running; else finished")),
     )
@@ -96,10 +109,14 @@ class OgfUsageRecord:
                 code="newer_version",
             )
         stream.seek(0)
-        return parse_xml(stream, _RECORDS, lambda record, notes: _row(record, reading.zone, notes), resume)
+        take = lambda record, notes: _row(record, reading.zone, notes)  # noqa: E731
+        return parse_xml(stream, _RECORDS, take, resume, limits=_LIMITS)
 
 
-def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
+def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow | None:
+    if _is_payload(record):
+        notes[PAYLOADS] += 1
+        return None
     status = record.get("Status").lower()
     if status not in _STATUSES:
         notes["status_unknown"] += 1
@@ -107,19 +124,21 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
     identity = record.find("RecordIdentity")
     attributes = identity.attributes if identity else {}
     submit_at = if_readable(lambda: _submitted(record, zone), None, notes, "TimeInstant")
-    start_at, end_at = _span(record, state, zone, notes, has_submit=submit_at is not None)
+    cpus = _processors(record, notes)
+    given_at, end_at, wall_s = _times(record, state, zone, notes, has_submit=submit_at is not None)
+    start_at, end_at = charged_span(given_at, end_at, wall_s, cpus=cpus, notes=notes)
     created = attributes.get("createTime", "").strip()
     row = RecordRow(
         job=_job(record, attributes.get("recordId", "").strip()),
         user=record.get("UserIdentity", "LocalUserId"),
         dn=record.get("UserIdentity", "GlobalUserName") or record.get("UserIdentity", "GlobalUserId"),
         group=_group(record),
-        project=record.get("ProjectName"),
+        project=record.get("ProjectName") or _project_of_group(record),
         state=state,
-        submit_at=submit_at or start_at,
+        submit_at=submit_at or given_at or start_at,
         start_at=None if state == "pending" else start_at,
         end_at=end_at if state == "finished" else None,
-        cpus=_processors(record, notes),
+        cpus=cpus,
         nodes=if_readable(lambda: _amount(record, "NodeCount"), 0.0, notes, "NodeCount"),
         mem_mb=if_readable(lambda: _mem_mb(record), 0.0, notes, "Memory"),
         queue=record.get("Queue"),
@@ -144,30 +163,21 @@ def _revision(created: str, zone: ZoneInfo | None) -> int:
     return max(microseconds(iso("createTime", created, zone or ZoneInfo("UTC"))), 0) if created else 0
 
 
-def _span(
+def _times(
     record: Node, state: str, zone: ZoneInfo | None, notes: Notes, *, has_submit: bool
-) -> tuple[datetime | None, datetime | None]:
-    """Start and end; a missing one is computed from the other and the duration."""
+) -> tuple[datetime | None, datetime | None, float | None]:
+    """Start, end and duration (s) as given; only an ended job has the last two."""
     start, end, wall = (record.get(name) for name in ("StartTime", "EndTime", "WallDuration"))
     if state == "pending" and has_submit:
-        return None, None
+        return None, None, None
     start_at = iso("StartTime", start, zone) if start else None
     if state != "finished":
-        return start_at, None
+        return start_at, None, None
     end_at = iso("EndTime", end, zone, not_before=start_at) if end else None
-    wall_s = None
-    if wall:
-        wall_s = _wall_s(wall) if not (start and end) else if_readable(lambda: _wall_s(wall), None, notes, _WALL)
-    if wall_s is not None and start_at and end_at and abs((end_at - start_at).total_seconds() - wall_s) > _SAME_S:
-        notes["wall_duration_differs"] += 1
-    try:
-        if wall_s is not None and end_at and not start_at:
-            start_at = end_at - timedelta(seconds=wall_s)
-        if wall_s is not None and start_at and not end_at:
-            end_at = start_at + timedelta(seconds=wall_s)
-    except OverflowError as error:
-        raise BadRecord("absurd_time", "StartTime or EndTime is not between 1970 and 2200.") from error
-    return start_at, end_at
+    if not wall:
+        return start_at, end_at, None
+    wall_s = _wall_s(wall) if not (start and end) else if_readable(lambda: _wall_s(wall), None, notes, _WALL)
+    return start_at, end_at, wall_s
 
 
 def _wall_s(text: str) -> float | None:
@@ -186,7 +196,22 @@ def _group(record: Node) -> str:
     if user is None:
         return ""
     of_gratia = user.get("ReportableVOName") or _first_part(user.get("VOName"))
-    return user.get("Group") or user.get("VO", "Name") or user.get("VO") or of_gratia
+    of_voms = user.get("Group") or user.get("VO", "Name") or user.get("VO")
+    return of_voms or of_gratia or user.get("LocalGroup")
+
+
+def _project_of_group(record: Node) -> str:
+    """The project that CAR writes as an attribute of the user's group."""
+    user = record.find("UserIdentity")
+    attributes = user.all("GroupAttribute") if user is not None else []
+    named = (each.text.strip() for each in attributes if each.attributes.get("type", "").lower() == _PROJECT)
+    return next(filter(None, named), "")
+
+
+def _is_payload(record: Node) -> bool:
+    """Whether Gratia reports what ran within a pilot: the pilot has a record of its own, of type Batch."""
+    kinds = (each for each in record.all("Resource") if each.attributes.get("description") == "ResourceType")
+    return any(each.text.strip().lower() == _PAYLOAD for each in kinds)
 
 
 def _first_part(name: str) -> str:

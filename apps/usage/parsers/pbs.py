@@ -4,6 +4,7 @@ Lines are `MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value …`, split at most three times
 They are events of runs. A run is known by its job and start; what it used is what it held, part by part:
 
 - Q, S: queued, started. E, R: ended; ended and will be repeated. D, A: deleted, aborted, mostly before an E.
+- M: moved to another server, which logs what follows.
 - z, r: suspended, resumed (OpenPBS); the server gave its resources to others meanwhile.
 - u, c, e: the end of a phase, the next one, the end of the last one. s: pruned at its start. The E line then has the
   first allocation. T: restarted from a checkpoint. a: what the job asks for was changed.
@@ -48,7 +49,17 @@ _TYPE = re.compile(r"[A-Za-z]", re.ASCII)
 _ID = re.compile(r"\d+(?:\[\d*\])?(?:-\d+)?(?:\.[^\s;]*)?", re.ASCII)
 _TASK = re.compile(r"(\d+)(?:\[(\d*)\]|-(\d+))(.*)", re.ASCII)
 _KINDS = {
-    **{"R": "stop", "C": "stop", "D": "gone", "A": "gone", "z": "rest", "r": "resume", "u": "phase", "e": "phase"},
+    **{
+        "R": "stop",
+        "C": "stop",
+        "D": "gone",
+        "A": "gone",
+        "M": "gone",
+        "z": "rest",
+        "r": "resume",
+        "u": "phase",
+        "e": "phase",
+    },
     **{"c": "change", "s": "change", "T": "again", "a": "ask"},
 }
 _EVENTS = frozenset("QSE").union(_KINDS)
@@ -79,6 +90,7 @@ class Pbs:
         FieldNote("E; R", gettext_noop("a job that ended; a run that is repeated, counted too")),
         FieldNote("S; Q", gettext_noop("running; pending")),
         FieldNote("D, A", gettext_noop("withdrawn, or ended if it ran and no E line follows")),
+        FieldNote("M", gettext_noop("withdrawn: another server has the job now")),
         FieldNote("z, r; u, c, e, s", gettext_noop("suspended, resumed; another allocation: a record for each part")),
         FieldNote("a", gettext_noop("what the job asks for afterwards")),
         FieldNote(
@@ -100,7 +112,11 @@ class Pbs:
     is_listing = False
 
     def sniff(self, head: bytes) -> bool:
-        lines = (line for line in head.split(b"\n") if line.strip() and not line.startswith((b";", b"#")))
+        lines = (
+            line
+            for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+            if line.strip() and not line.startswith((b";", b"#"))
+        )
         return bool(_SNIFFED.match(next(lines, b"")))
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:

@@ -63,7 +63,8 @@ def allocated(fields: Mapping[str, str], notes: Notes, *, ran: bool = True) -> R
     bad = next((each for each in (vnodes, hosts) if isinstance(each, BadRecord)), None)
     held = vnodes if isinstance(vnodes, Rates) else Rates(0.0, 0.0, 0.0, 0.0)
     listed = hosts if isinstance(hosts, _Hosts) else _Hosts(0, None)
-    cpus = held.cpus or listed.slots or 0.0
+    of_hosts = held.cpus or listed.slots or 0.0
+    cpus = _cpus_of_cray(fields, of_hosts, notes) or of_hosts
     if not cpus:
         cpus, bad = _requested_cpus(fields, bad, notes)
     if not cpus and bad is not None and ran:
@@ -141,6 +142,18 @@ def _ignoring_bad(read: Callable[[], object], notes: Notes, name: str) -> object
     except BadRecord as bad:
         note_ignored(notes, name)
         return bad
+
+
+def _cpus_of_cray(fields: Mapping[str, str], of_hosts: float, notes: Notes) -> float:
+    """Processors of a job on a Cray, whose fields name the host that launches it: exec_vnode and ncpus have 1 there.
+
+    They are the width of the request times its depth (PBS Professional), or its size (Torque, ALPS); 0 elsewhere.
+    """
+    if of_hosts > 1:
+        return 0.0
+    width = _first(fields, ("Resource_List.mppwidth",), notes)
+    depth = _first(fields, ("Resource_List.mppdepth",), notes) or 1.0
+    return min(width * depth, MOST_RATE) or _first(fields, ("Resource_List.size",), notes)
 
 
 def _requested_cpus(fields: Mapping[str, str], bad: BadRecord | None, notes: Notes) -> tuple[float, BadRecord | None]:

@@ -172,7 +172,7 @@ def _too_many() -> TooLarge:
 
 def _line(line: bytes) -> Any:
     if len(line) > MOST_LINE_BYTES:
-        raise BadRecord("line_too_long", f"The line is longer than {MOST_LINE_BYTES // 1024} KB.")
+        raise BadRecord("line_too_long", f"The line is longer than {MOST_LINE_BYTES // 1024**2} MB.")
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
@@ -26,11 +26,12 @@ from apps.usage.parsers.sacct_header import (
     require,
 )
 from apps.usage.parsers.sacct_rows import TOO_LONG, Rows, read_rows
-from apps.usage.parsers.slurm_jobs import Attempts, to_records
+from apps.usage.parsers.slurm_jobs import to_records
 from apps.usage.parsers.slurm_values import WCKEYS, Problems, is_wckey
 
 _UTC = ZoneInfo("UTC")
 _SEPARATOR_LINE = re.compile(rb"sep=[^\r\n]?(?=[\r\n]|$)")  # the first line of a file for Excel
+_MESSAGE = re.compile(rb"^sacct: (?:error|fatal): ([^\r\n]*+)", re.MULTILINE)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -42,13 +43,11 @@ class _State:
     offset: int = 0
     columns: Columns | None = None
     last_job: str = ""  # steps of this job may follow
-    attempts: Attempts = field(default_factory=Attempts)
 
     def as_json(self) -> dict[str, Any]:
         columns = self.columns.header if self.columns else ""
-        last = [self.last_job, self.attempts.last]
         is_guessed = self.columns is not None and self.columns.is_guessed
-        cursor = {"line": self.line, "offset": self.offset, "columns": columns, "last": last}
+        cursor = {"line": self.line, "offset": self.offset, "columns": columns, "last": self.last_job}
         return {**cursor, "guessed": True} if is_guessed else cursor
 
     @classmethod
@@ -56,8 +55,7 @@ class _State:
         columns = read_header(cursor["columns"].encode())
         if columns is not None and cursor.get("guessed"):
             columns = replace(columns, is_guessed=True)
-        last_job, attempts = cursor["last"]
-        return cls(cursor["line"], cursor["offset"], columns, last_job, Attempts(list(attempts)))
+        return cls(cursor["line"], cursor["offset"], columns, cursor["last"])
 
 
 class Sacct:
@@ -106,7 +104,7 @@ class Sacct:
 
     def sniff(self, head: bytes) -> bool:
         for line in head.removeprefix(_BOM).splitlines():
-            if line.strip() and not _SEPARATOR_LINE.fullmatch(line.strip()):
+            if line.strip() and not _SEPARATOR_LINE.fullmatch(line.strip()) and not _MESSAGE.match(line):
                 return read_header(line) is not None or guess_columns(line) is not None
         return False
 
@@ -145,6 +143,7 @@ def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_
     rejections: list[Rejection] = []
     notes: dict[str, int] = {}
     rest = b""
+    data = _without_messages(data, first_line, rejections)
     parts = list(_parts(data, state))
     for i, (line, part, columns) in enumerate(parts):
         state.columns = columns
@@ -163,6 +162,18 @@ def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_
     ), rest
 
 
+def _without_messages(data: bytes, first_line: int, rejections: list[Rejection]) -> bytes:
+    """The data with blanks in the place of what sacct reports of itself, if its errors went into the file, too."""
+
+    def blank(match: re.Match[bytes]) -> bytes:
+        line = first_line + data.count(b"\n", 0, match.start())
+        why = f"sacct reports: {excerpt(match[1])}. Rows may be missing: run it again, and import the file then."
+        rejections.append(Rejection(line, "source_error", why, excerpt(match[0])))
+        return b" " * len(match[0])
+
+    return _MESSAGE.sub(blank, data) if b"sacct: " in data else data
+
+
 def _n_lines(data: bytes) -> int:
     return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
 
@@ -173,7 +184,7 @@ def _parts(data: bytes, state: _State) -> Iterator[tuple[int, bytes, Columns]]:
     if line == 1:
         data = data.removeprefix(_BOM)
     if columns is None:
-        skipped = len(data) - len(data.lstrip(b"\r\n"))
+        skipped = len(data) - len(data.lstrip(b" \r\n"))
         named = _SEPARATOR_LINE.match(data, skipped)
         if named is not None:
             skipped = data.find(b"\n", named.end()) + 1 or len(data)
@@ -225,7 +236,6 @@ def _records(
         reading = reading._replace(zone=_UTC)
     jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading, problems, notes)
     batch = to_records(jobs, problems, notes)
-    state.attempts.number(batch)
     rejections += [Rejection(rows.lines[row], code, why, rows.shown(row)) for row, (code, why) in problems.items()]
     return batch
 

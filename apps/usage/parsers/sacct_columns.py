@@ -31,7 +31,7 @@ from apps.usage.parsers.field_values import note_ignored
 from apps.usage.parsers.sacct_rows import Texts
 from apps.usage.parsers.sluids import sluids_of
 from apps.usage.parsers.slurm_billing import BillingWeights
-from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
+from apps.usage.parsers.slurm_jobs import CPUS, GPUS, NODES, Jobs
 from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING, accounted_meaning
 from apps.usage.parsers.slurm_values import (
     NOWHEN,
@@ -40,6 +40,7 @@ from apps.usage.parsers.slurm_values import (
     Tres,
     count_tasks,
     is_no_name,
+    list_gres,
     list_tres,
     no_times,
     read_amount,
@@ -47,6 +48,8 @@ from apps.usage.parsers.slurm_values import (
     read_limit_s,
     read_times,
     read_tres,
+    sum_tres,
+    tres_kinds,
 )
 
 LONGEST_COLUMN_NAME = 256
@@ -349,6 +352,8 @@ def _resources(
     bad_tres: Problems = {}
     allocated, allocated_kind = _tres("AllocTRES", texts, n, kinds, bad_tres, ignored)
     has_no_allocation = np.isnan(allocated[:, NODES]) & ("AllocTRES" in texts)
+    if "AllocGRES" in texts:
+        allocated_kind = _with_gres(texts["AllocGRES"], allocated, allocated_kind, kinds)
     bad_request: Problems = {}
     requested, requested_kind = _tres("ReqTRES", texts, n, kinds, bad_request, ignored)
     _sort_out("ReqTRES", bad_request, nowhere, problems, ignored)
@@ -420,6 +425,19 @@ def _tres(name: str, texts: Texts, n: int, kinds: KindColumn, problems: Problems
             for part in unreadable:
                 ignored[f"{name} {part}"].update(np.flatnonzero(code == place).tolist())
     return amounts[code], kind[code]
+
+
+def _with_gres(texts: Sequence[bytes], allocated: F8, kind: I8, kinds: KindColumn) -> I8:
+    """Fill in the GPUs of rows whose AllocTRES has none, as AccountingStorageTRES names none; returns their kinds."""
+    known, code = distinct(texts)
+    kind = kind.copy()
+    for place, text in enumerate(known):
+        listed = [pair for pair in list_gres(text.decode("ascii", "replace")) if pair[0].startswith("gres/gpu")]
+        rows = np.flatnonzero((code == place) & np.isnan(allocated[:, GPUS])) if listed else ()
+        for row in rows:
+            allocated[row, GPUS] = sum_tres(listed).gpus
+            kind[row] = kinds.place_of((*kinds.distinct[kind[row]], *tres_kinds(listed)[0]))
+    return kind
 
 
 def _with_energy(texts: Texts, kind: I8, kinds: KindColumn, ignored: _Ignored) -> I8:

@@ -24,7 +24,22 @@ XDMOD = (
     *("Eligible", "Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS", "ReqCPUS", "ReqMem", "ReqTRES"),
     *("AllocTRES", "Timelimit", "NodeList", "JobName"),
 )
-WITHOUT_HEADER = (RECOMMENDED, (*RECOMMENDED, "TimelimitRaw", "JobID"), _ALSO_KNOWN, XDMOD)
+# Its archives of 6.6 to 9.x: without QOS and with ReqGRES, and at first without AllocTRES.
+_XDMOD_9 = (
+    *("JobID", "JobIDRaw", "Cluster", "Partition", "Account", "Group", "GID", "User", "UID", "Submit", "Eligible"),
+    *("Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS", "ReqCPUS", "ReqMem", "ReqGRES", "ReqTRES"),
+)
+_XDMOD_OLD = (
+    (*_XDMOD_9, "AllocTRES", "Timelimit", "NodeList", "JobName"),
+    (*_XDMOD_9, "Timelimit", "NodeList", "JobName"),
+)
+# Of the script slurm_acc.sh that APEL's sites run.
+_APEL = (
+    *("JobID", "JobName", "User", "Group", "Start", "End", "Elapsed", "CPUTimeRAW", "Partition", "NCPUS", "NNodes"),
+    *("NodeList", "MaxRSS", "MaxVMSize", "State"),
+)
+_OF_XDMOD = (XDMOD, *_XDMOD_OLD)
+WITHOUT_HEADER = (RECOMMENDED, (*RECOMMENDED, "TimelimitRaw", "JobID"), _ALSO_KNOWN, *_OF_XDMOD, _APEL)
 # Times as seconds since 1970: local times need the source's zone and are ambiguous for an hour a year.
 COMMAND = (
     f"SLURM_TIME_FORMAT=%s sacct -a -X -P --duplicates --format={','.join((*RECOMMENDED, 'TimelimitRaw', 'JobID'))}"
@@ -32,8 +47,9 @@ COMMAND = (
 # The same for each time window of a collected source, whose times are printed as seconds anyway.
 COLLECTED = COMMAND.partition(" ")[2].replace(" --format", " -S {from} -E {to} --format")
 
-DELIMITERS = b"|\x1f\x1e\x1d\x01\t;,"
-_OF_SPREADSHEETS = b"\t;,"  # which put quotes around values that contain them
+# sacct --delimiter takes any text.
+_DELIMITER = re.compile(rb"[\x01\t\x1d-\x20!#$&'()*+,./:;<=>?@\[\\\]^`{|}~]{1,16}")
+_OF_SPREADSHEETS = (b"\t", b";", b",")  # which put quotes around values that contain them
 _TIME = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)?|\d{1,12}|Unknown|None|None assigned|N/A|"
 _DURATION = rb"(?:\d+-)?(?:\d+:)?\d+:\d+(?:\.\d+)?|\d+|"
 _LIMIT = _DURATION + rb"UNLIMITED|Partition_Limit|INVALID|"
@@ -43,6 +59,7 @@ _JOB = rb"\d+(?:_\d+|_\[[^\]|]*\]|\+\d+)?"
 _STEP = rb"(?:\.[\w+-]+)?"
 _NUMBER = rb"\d+(?:\.\d+)?[KMGTPE]?"
 _TRES = rb"(?:[^\s,=]+=[^\s,=]+(?:,[^\s,=]+=[^\s,=]+)*)?"
+_GRES = rb"(?:[^\s,=:]+(?::[^\s,=]+)?(?:,[^\s,=:]+(?::[^\s,=]+)?)*)?"
 _NAMES = ("Cluster", "Account", "User", "Partition", "QOS", "Group")
 _SHAPES = {
     **dict.fromkeys(("JobID", "JobIDRaw"), _JOB + _STEP),
@@ -51,6 +68,7 @@ _SHAPES = {
     **dict.fromkeys(("Reserved", "Planned", "ResvCPU", "PlannedCPU", "AveCPU", "MinCPU"), _DURATION),
     **dict.fromkeys(("Timelimit", "TimelimitRaw"), _LIMIT),
     **dict.fromkeys(("AllocTRES", "ReqTRES"), _TRES),
+    **dict.fromkeys(("AllocGRES", "ReqGRES"), _GRES),
     **dict.fromkeys(("AllocCPUS", "AllocNodes", "NCPUS", "NNodes"), _NUMBER),
     **dict.fromkeys(("ReqCPUS", "ReqNodes"), _SIZE),
     "ReqMem": _SIZE + rb"[nc]?",  # up to 20.11 per node or per CPU
@@ -79,6 +97,7 @@ _READ = frozenset(
         *("JobID", "JobIDRaw", "User", "UID", "Account", "Cluster", "Partition", "QOS", "Reservation", "State"),
         *("Submit", "Start", "End", "Elapsed", "ElapsedRaw", "AllocTRES", "ReqTRES", "AllocCPUS", "NCPUS", "ReqCPUS"),
         *("AllocNodes", "NNodes", "ReqNodes", "Eligible", "Timelimit", "TimelimitRaw", "ConsumedEnergyRaw"),
+        "AllocGRES",
         *("SLUID", "OriginalSLUID"),
         *NOTED,
     ]
@@ -126,7 +145,7 @@ class Columns:
 
     @property
     def are_times_utc(self) -> bool:
-        return self.is_guessed and self.names == XDMOD
+        return self.is_guessed and self.names in _OF_XDMOD
 
     @cached_property
     def lead(self) -> int:
@@ -150,9 +169,10 @@ def read_header(line: bytes) -> Columns | None:
     word = _WORD.match(line)
     if not word:
         return None
-    delimiter = line[word.end() : word.end() + 1]
-    if not delimiter or delimiter not in DELIMITERS:
+    ends = _DELIMITER.match(line, word.end())
+    if ends is None or ends[0].strip(b" ") == b"":  # columns aligned by blanks have no separator
         return None
+    delimiter = ends[0]
     words = [_WIDTH.sub(b"", name) for name in line.split(delimiter)]
     is_trailing = words[-1] == b""
     words = words[:-1] if is_trailing else words

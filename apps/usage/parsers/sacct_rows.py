@@ -22,7 +22,7 @@ _UNIT = b"\x1f"  # the unit separator of ASCII
 MOST_LINES_OF_ROW = 200  # per row
 _MOST_EXTRA = 300  # additional fields per row
 _MOST_TRIES = 20
-TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB. Leave SubmitLine out of --format, or use --json."
+TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024**2} MB. Leave SubmitLine out of --format, or use --json."
 _REMEDY = "Leave free text (SubmitLine, JobName, Comment) out of --format, or use --json."
 
 Fields = tuple[bytes, ...]
@@ -54,6 +54,8 @@ def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, i
     """
     text = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     text = text.removesuffix(b"\n")
+    if len(columns.delimiter) > 1:
+        text, columns = text.replace(_UNIT, b"?").replace(columns.delimiter, _UNIT), replace(columns, delimiter=_UNIT)
     if columns.has_quotes and b'"' in text:
         text, columns = _without_quotes(text, columns), replace(columns, delimiter=_UNIT)
     rows = _all_at_once(text, first_line, columns)

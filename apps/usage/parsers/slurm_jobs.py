@@ -31,7 +31,7 @@ from apps.usage.parsers.base import (
     RecordBatch,
 )
 from apps.usage.parsers.field_values import VALUES_IGNORED
-from apps.usage.parsers.sluids import NO_SLUID, of_jobs
+from apps.usage.parsers.sluids import of_jobs
 from apps.usage.parsers.slurm_billing import fits_recorded
 from apps.usage.parsers.slurm_parts import begin_of_rows, first_starts, follow_parts
 from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING
@@ -42,7 +42,6 @@ _MOST_AMOUNTS = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RAT
 _NEEDLESS = {GPUS: "gpus", MEM_MB: "mem_mb", NODES: "nodes", BILLING: "billing"}  # with their names in notes
 
 _Noted = dict[str, Flags]  # what is noted of which rows; rejected ones are left out when they are counted
-_MOST_STARTS_OF_JOB = 1000
 
 
 @dataclass(slots=True)
@@ -127,6 +126,7 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
         kind=kind[good],
         kinds=kinds,
         sluid=sluid[good],
+        differ_by_start=True,
     )
 
 
@@ -275,54 +275,3 @@ def _billing(jobs: Jobs, ran: Flags, noted: _Noted) -> F8:
 
 def _note(noted: _Noted, name: str, flags: Flags) -> None:
     noted[name] = flags
-
-
-class Attempts:
-    """Numbers the attempts of a job that was requeued with the same submit time.
-
-    Slurm usually gives a requeued job a new submit time, which makes its attempts different records. Attempts with the
-    same submit time are numbered by start, among the rows that are read together and continuing from the last job of
-    the previous piece. Those with a SLUID are distinguished by it where they are stored.
-    """
-
-    def __init__(self, last: list[object] | None = None) -> None:
-        self.last: list[object] = last or []  # cluster, job, task, submit, then its starts so far
-
-    def number(self, batch: RecordBatch) -> None:
-        if not len(batch):
-            return
-        start_us = np.where(batch.sluid == NO_SLUID, batch.start_us, NO_TIME)
-        keys = [batch.job.tolist(), batch.array_task.tolist(), batch.cluster.tolist(), batch.submit_us.tolist()]
-        if len(set(keys[0])) < len(batch) or (self.last and self.last[1] == keys[0][0].decode()):
-            self._number(batch, list(zip(*keys, strict=True)), start_us.tolist())
-        job, task, cluster, submit = (column[-1] for column in keys)
-        key = [cluster.decode(), job.decode(), task.decode(), submit]
-        starts = self.last[4:] if self.last[:4] == key else []
-        for row in range(len(batch) - 1, -1, -1):
-            if (keys[0][row], keys[1][row], keys[2][row], keys[3][row]) != (job, task, cluster, submit):
-                break
-            if int(start_us[row]) not in starts and start_us[row] != NO_TIME and len(starts) < _MOST_STARTS_OF_JOB:
-                starts.append(int(start_us[row]))
-        self.last = [*key, *starts]
-
-    def _number(self, batch: RecordBatch, keys: list[tuple[object, ...]], all_starts: list[int]) -> None:
-        starts: dict[tuple[object, ...], set[int]] = {}
-        for key, start in zip(keys, all_starts, strict=True):
-            if start != NO_TIME:
-                starts.setdefault(key, set()).add(start)
-        cluster, job, task, submit = [*self.last[:4], *[""] * 4][:4]
-        carried_key = (str(job).encode(), str(task).encode(), str(cluster).encode(), submit)
-        carried = [start for start in self.last[4:] if isinstance(start, int)]
-        ranks = {
-            (key, start): rank
-            for key, known in starts.items()
-            if len(known) > 1 or key == carried_key
-            for rank, start in enumerate(_in_order(carried if key == carried_key else [], known))
-        }
-        if ranks:
-            restarts = [ranks.get((key, start), 0) for key, start in zip(keys, all_starts, strict=True)]
-            batch.restart = np.asarray(restarts, np.int64)
-
-
-def _in_order(carried: list[int], known: set[int]) -> list[int]:
-    return [*carried, *sorted(known - set(carried))]

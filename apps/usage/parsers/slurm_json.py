@@ -26,7 +26,7 @@ from apps.usage.parsers.base import (
 from apps.usage.parsers.field_values import note_ignored
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.sacct_columns import MOST_JOB, distinct, name_of
-from apps.usage.parsers.slurm_jobs import Attempts, Jobs, to_records
+from apps.usage.parsers.slurm_jobs import Jobs, to_records
 from apps.usage.parsers.slurm_states import BY_TIMES, NEVER_RAN, RUNNING_NOW, WAITING
 from apps.usage.parsers.slurm_values import WCKEYS, Problems, Tres, epochs, is_no_value, number_of
 
@@ -98,10 +98,9 @@ def read_document(
         have not vanished.
     """
     cursor = dict(resume or {})
-    attempts = Attempts(list(cursor.get("last", ())))
     stream.seek(cursor.get("offset", 0))
     items = JsonItems(stream, "jobs", offset=cursor.get("offset", 0), number=cursor.get("number", 0))
-    piece_of = partial(_piece, read_job=read_job, attempts=attempts, are_live=is_listing)
+    piece_of = partial(_piece, read_job=read_job, are_live=is_listing)
     held: list[Item] = []
     n_bytes = 0
     for item in items:
@@ -155,7 +154,6 @@ def _piece(
     items: list[Item],
     *,
     read_job: ReadJob,
-    attempts: Attempts,
     are_live: bool,
     cursor: Mapping[str, Any] | None = None,
 ) -> Parsed:
@@ -173,13 +171,12 @@ def _piece(
     if jobs:
         problems: Problems = {}
         batch = to_records(_as_jobs(jobs, numbers, problems, notes, are_live=are_live), problems, notes)
-        attempts.number(batch)
         for row, (code, why) in problems.items():
             rejections.append(Rejection(numbers[row], code, f"Job {jobs[row].job}: {why}"))
     rejections.sort(key=lambda rejection: rejection.line)
     offset = items[-1].end_offset if items else int((cursor or {}).get("offset", 0))
     number = items[-1].number if items else int((cursor or {}).get("number", 0))
-    resume = {"offset": offset, "number": number, "last": attempts.last}
+    resume = {"offset": offset, "number": number}
     return Parsed(batch, rejections, notes, resume, len(items), offset)
 
 

@@ -33,7 +33,17 @@ from apps.usage.parsers.slurm_json import (
     times_needed,
 )
 from apps.usage.parsers.slurm_states import listed_meaning
-from apps.usage.parsers.slurm_values import Tres, count_tasks, is_no_name, is_wckey, number_of, read_tres
+from apps.usage.parsers.slurm_values import (
+    Tres,
+    count_tasks,
+    is_no_name,
+    is_wckey,
+    list_gres,
+    number_of,
+    read_tres,
+    sum_tres,
+    tres_kinds,
+)
 
 _LISTED = re.compile(rb'"job_state"\s*:|"openapi\\?/v\d|"openapi\\?/slurmctld"|["/]squeue"|"last_backfill"\s*:')
 _ACCOUNTED = re.compile(rb'"submission"\s*:')
@@ -67,6 +77,7 @@ class SlurmQueue:
             "tres_alloc_str (tres_req_str while it waits), cpus, node_count",
             gettext_noop("cpus, gpus, mem_mb, nodes, billing"),
         ),
+        FieldNote("gres_detail", gettext_noop("gpus, where TRES doesn’t track them")),
         FieldNote("time_limit", gettext_noop("requested_s")),
         FieldNote("step_id.sluid", gettext_noop("distinguishes jobs with the same number and submission")),
     )
@@ -100,6 +111,8 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         submit_s = start_s = resized_s
     cpus, nodes = (number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
     allocated, kinds, bad_amounts = _tres("tres_alloc_str", job, is_needed=needed.start and math.isnan(cpus))
+    if math.isnan(allocated.gpus):
+        allocated, kinds = _with_gres(allocated, kinds, job.get("gres_detail"))
     requested, more_kinds, bad_requests = _tres("tres_req_str", job, is_needed=False)
     has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
     names = ReadNames()
@@ -164,6 +177,18 @@ def _tres(name: str, job: dict[str, Any], *, is_needed: bool) -> tuple[Tres, Kin
             return Tres(), NO_KINDS, [name]
         raise RejectedJob("bad_tres", f"{name} is not a list like cpu=2,mem=4000M,node=1.") from error
     return amounts, kinds, [f"{name} {part}" for part in unreadable]
+
+
+def _with_gres(tres: Tres, kinds: Kinds, hosts: Any) -> tuple[Tres, Kinds]:
+    """With the GPUs that the controller lists by host: AccountingStorageTRES names none, so that no TRES has them."""
+    listed = (
+        [pair for host in hosts if isinstance(host, str) for pair in list_gres(host)] if isinstance(hosts, list) else []
+    )
+    gpus = sum_tres(listed).gpus
+    if math.isnan(gpus):
+        return tres, kinds
+    of_gpus = [(name, amount) for name, amount in listed if name.startswith("gres/gpu")]
+    return tres._replace(gpus=gpus), (*kinds, *tres_kinds(of_gpus)[0])
 
 
 def _filled(tres: Tres, cpus: float, nodes: float) -> Tres:

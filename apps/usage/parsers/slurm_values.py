@@ -30,6 +30,7 @@ Problems = dict[int, tuple[str, str]]  # row → code and message of its first p
 
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,2})(?:\.\d{1,6})?")
 _AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([KMGTPE]?)")
+_INDICES = re.compile(r"\([^()]*\)")  # which devices of a host: (IDX:0-3), (S:0-1)
 _SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # exponents of 1024; Slurm prints none over P
 _NO_LIMIT = frozenset(("", "UNLIMITED", "Partition_Limit", "INVALID", "Invalid", "None", "Unknown"))
 _MOST_TASK_TEXT = 64 * 1024
@@ -242,6 +243,17 @@ def list_tres(text: str) -> list[tuple[str, float]]:
     for name, amount in _parts(text):
         with suppress(ValueError):
             amounts.append((name, _amount(name, amount)))
+    return amounts
+
+
+def list_gres(text: str) -> list[tuple[str, float]]:
+    """Amounts by name of `gpu:h100:4(IDX:0-3),gpu:2`, as Slurm lists devices that its accounting doesn't track."""
+    amounts = []
+    for part in _INDICES.sub("", text).split(","):
+        kind, *more = part.strip().split(":")
+        number = more.pop() if more and _AMOUNT.fullmatch(more[-1]) else "1"
+        if kind:
+            amounts.append((":".join((f"gres/{kind}", *more)), read_amount(number)))
     return amounts
 
 

@@ -58,7 +58,7 @@ _MOST_ID = 2.0**53
 Numbers = TypeVar("Numbers", F8, I8)
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?")
 _HEADER = re.compile(rb";\s*(\w+)\s*:\s*(.*)")
-_TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB."
+_TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024**2} MB."
 
 
 @dataclass(slots=True)

@@ -51,13 +51,15 @@ TakeRecord = Callable[[Node, Notes], RecordRow | Sequence[RecordRow] | None]
 
 
 class XmlLimits(NamedTuple):
-    """elements, characters: of a record. doctype: the outermost element of which a document type may be declared, by
-    name and address alone; nothing is fetched.
+    """elements, characters: of a record. kept: names of the elements that are read, if not all are; others, such as a
+    list of thousands of hosts, are left out with what is in them, and have no bound. doctype: the outermost element of
+    which a document type may be declared, by name and address alone; nothing is fetched.
     """
 
     elements: int = MOST_ELEMENTS
     characters: int = LONGEST_XML_TEXT
     doctype: str = ""
+    kept: frozenset[str] = frozenset()
 
 
 USUAL_XML = XmlLimits()
@@ -156,6 +158,7 @@ class _Reader:
         self._found: list[Node | BadRecord] = []
         self._open: list[Node] = []  # open elements, from the record inwards
         self._depth = self._n_elements = self._n_text = self._n_fed = 0
+        self._n_left_out = 0  # open elements within one that isn't read, with it
         self._parser = expat.ParserCreate()
         self._parser.StartDoctypeDeclHandler = self._begin_doctype
         self._parser.EntityDeclHandler = self._doctype
@@ -215,6 +218,9 @@ class _Reader:
             raise Invalid(message, code="no_listing")
         if not self._open and local_name not in self._names:
             return
+        if self._n_left_out or (self._open and self._limits.kept and local_name not in self._limits.kept):
+            self._n_left_out += 1
+            return
         if not self._open:
             self._n_elements = self._n_text = 0
         local_attributes = {_local(key): value for key, value in attributes.items()} if attributes else {}
@@ -227,6 +233,9 @@ class _Reader:
 
     def _end(self, _: str) -> None:
         self._depth -= 1
+        if self._n_left_out:
+            self._n_left_out -= 1
+            return
         if not self._open:
             return
         node = self._open.pop()
@@ -235,7 +244,7 @@ class _Reader:
             self._found.append(node)
 
     def _characters(self, text: str) -> None:
-        if not self._open:
+        if not self._open or self._n_left_out:
             return
         self._n_text += len(text)
         if not self._is_full():

@@ -18,7 +18,7 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import FINISHED
 from apps.usage.records import overlaps
 from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_columns
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import lock_source
 
 MOST_NAMED_BUCKETS = 10
 _AT_A_TIME = 100_000

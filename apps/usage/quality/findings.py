@@ -18,7 +18,7 @@ from apps.usage.models import Overlap, Record, RejectedLine, Source, SourceDay, 
 from apps.usage.open_jobs import KNOWN_UNTIL, OVERRUN
 from apps.usage.parsers.base import FINISHED
 from apps.usage.quality.coverage import Day, list_days
-from apps.usage.records.versions import VANISHED
+from apps.usage.records.stored_versions import VANISHED
 from apps.usage.timeliness import LATE_INTERVALS, interval_s
 
 COUNTED = ("new", "duplicate", "corrected", "late", "too_late", "rejected", "ahead")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from django.db.models import Q
 
 from apps.accounts import audit_log as audit
+from apps.accounts.account_ids import known_account_ids
+from apps.accounts.account_keys import AccountKey
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, Invalid
 from apps.core.postgresql import analyze_grown
@@ -21,10 +24,9 @@ from apps.runs.models import Run
 from apps.runs.services import work_other_runs
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import (
-    F8,
     FINISHED,
     I8,
-    Flags,
+    JobClassKey,
     Parsed,
     Reading,
     RecordBatch,
@@ -36,22 +38,26 @@ from apps.usage.parsers.base import (
 )
 from apps.usage.parsers.registry import FORMATS, parse_checked
 from apps.usage.records import uploads
-from apps.usage.records.ingest import GROWING, IMPORT, fill_defaults, ingest_batch, reject_ahead, split_off_nameless
-from apps.usage.records.job_identity import identify_jobs
-from apps.usage.records.partitions import make_partitions
-from apps.usage.records.record_keys import key_hash
-from apps.usage.records.stored_runs import Name, rows_by_lines
-from apps.usage.records.too_late import is_too_late
-from apps.usage.records.versions import (
-    COUNTED,
-    Counts,
-    StoredVersions,
-    classify,
-    comparable_end,
-    earliest_us,
-    find_stored,
+from apps.usage.records.ingest import (
+    GROWING,
+    IMPORT,
+    account_keys,
+    fill_defaults,
+    ingest_batch,
+    reject_ahead,
+    split_off_nameless,
+    stored_job_classes,
 )
+from apps.usage.records.job_identity import identify_jobs
+from apps.usage.records.open_reports import OpenReports, StoredNames, Texts
+from apps.usage.records.partitions import make_partitions
+from apps.usage.records.record_keys import U8, key_hash
+from apps.usage.records.stored_runs import Name, rows_by_lines
+from apps.usage.records.stored_versions import StoredVersions, comparable_end, find_stored
+from apps.usage.records.too_late import is_too_late
+from apps.usage.records.versions import COUNTED, Counts, classify, earliest_us
 
+Key = TypeVar("Key", AccountKey, JobClassKey)
 NO_PROCESSORS = "no_processors"  # key of a note, besides those of parsers
 
 
@@ -63,7 +69,8 @@ class DryRun:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._lines: dict[Name, list[RunEvent]] = {}  # of jobs whose lines make their records together
-        self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8, F8, Flags, I8, I8]] = []
+        self._seen: list[tuple[U8, StoredVersions]] = []  # hashes of keys in order, with their versions
+        self._names = _NamesOfDryRun()
 
     def classify(self, batch: RecordBatch, at: datetime) -> Counts:
         if not len(batch) and not batch.events:
@@ -86,9 +93,10 @@ class DryRun:
             late = is_too_late(batch, stored, microseconds(sealed_at))
             counts.too_late = int(late.sum())
             batch, stored = batch.take(~late), stored.take(~late)
-        classified = classify(batch, stored)
+        account_id, job_class_id = self._names.accounts(batch, self._source.namespace), self._names.job_classes(batch)
+        classified = classify(batch, stored, OpenReports(batch, stored, account_id, job_class_id, names=self._names))
         counts.add(classified.counts)
-        self._remember(batch, key_hash(batch), classified.winners)
+        self._remember(batch, classified.winners, account_id, job_class_id)
         finished = classified.winners[batch.state[classified.winners] == FINISHED]
         seconds = (batch.end_us[finished] - batch.start_us[finished]) / 1e6
         core_s = seconds * batch.cpus[finished]
@@ -99,27 +107,54 @@ class DryRun:
     def _stored(self, batch: RecordBatch) -> StoredVersions:
         """Versions stored in the table, overridden by those that this dry run would have stored."""
         stored, hashes = find_stored(self._source.pk, batch), key_hash(batch)
-        for seen_hash, revision, end_us, state, billing, has_kinds, sluid, start_us in self._seen:
+        for seen_hash, seen in self._seen:
             index = np.minimum(np.searchsorted(seen_hash, hashes), len(seen_hash) - 1)
-            known = seen_hash[index] == hashes
-            stored.id[known] = -1
-            stored.revision[known] = revision[index[known]]
-            stored.end_us[known] = end_us[index[known]]
-            stored.state[known] = state[index[known]]
-            stored.billing[known] = billing[index[known]]
-            stored.has_kinds[known] = has_kinds[index[known]]
-            stored.sluid[known], stored.start_us[known] = sluid[index[known]], start_us[index[known]]
+            known = np.flatnonzero(seen_hash[index] == hashes)
+            stored.put(known, seen.take(index[known]))
         return stored
 
-    def _remember(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], winners: I8) -> None:
+    def _remember(self, batch: RecordBatch, winners: I8, account_id: I8, job_class_id: I8) -> None:
         if not len(winners):
             return
+        hashes = key_hash(batch)
         winners = winners[np.argsort(hashes[winners])]
-        end_us = comparable_end(batch.end_us, batch.state)
-        version = (batch.revision[winners], end_us[winners], batch.state[winners])
-        more = (batch.sluid[winners], batch.start_us[winners])
-        seen = (*version, batch.billing[winners], batch.kind[winners] > 0, *more)
-        self._seen.append((hashes[winners], *seen))
+        chosen, seen = batch.take(winners), StoredVersions.none(len(winners))
+        seen.id[:] = -1
+        for name in ("revision", "state", "start_us", "billing", "sluid", "cpus", "gpus", "requested_s"):
+            getattr(seen, name)[:] = getattr(chosen, name)
+        seen.end_us[:] = comparable_end(chosen.end_us, chosen.state)
+        seen.has_kinds[:] = chosen.kind > 0
+        seen.account_id[:], seen.job_class_id[:] = account_id[winners], job_class_id[winners]
+        self._seen.append((hashes[winners], seen))
+
+
+class _NamesOfDryRun:
+    """Ids of accounts and job classes, of which those that aren't stored yet are below zero; and their names."""
+
+    def __init__(self) -> None:
+        self._stored = StoredNames()
+        self._accounts: dict[AccountKey, int] = {}
+        self._job_classes: dict[JobClassKey, int] = {}
+
+    def accounts(self, batch: RecordBatch, namespace: str) -> I8:
+        keys, index = account_keys(batch, np.arange(len(batch)), namespace)
+        known = known_account_ids(keys)
+        return np.array([known.get(key) or _number_of(self._accounts, key) for key in keys], np.int64)[index]
+
+    def job_classes(self, batch: RecordBatch) -> I8:
+        known = stored_job_classes(batch.job_classes)
+        ids = [known.get(key) or _number_of(self._job_classes, key) for key in batch.job_classes]
+        return np.array(ids, np.int64)[batch.job_class]
+
+    def of_accounts(self, ids: Sequence[int]) -> dict[int, Texts]:
+        return {**self._stored.of_accounts(ids), **{number: key[1:] for key, number in self._accounts.items()}}
+
+    def of_job_classes(self, ids: Sequence[int]) -> dict[int, Texts]:
+        return {**self._stored.of_job_classes(ids), **{number: tuple(key) for key, number in self._job_classes.items()}}
+
+
+def _number_of(numbers: dict[Key, int], key: Key) -> int:
+    return numbers.setdefault(key, -1 - len(numbers))
 
 
 logger = logging.getLogger(__name__)

@@ -43,6 +43,7 @@ from apps.usage.parsers.base import (
 from apps.usage.pgbinary import cursor as binary_cursor
 from apps.usage.records import overlaps, too_late
 from apps.usage.records.job_identity import Identified, identify_jobs
+from apps.usage.records.open_reports import OpenReports, StoredNames
 from apps.usage.records.record_keys import OF_KEYS, key_parameters
 from apps.usage.records.record_rows import copy_records, finished_rows, remove_versions, undo_records
 from apps.usage.records.source_clocks import (
@@ -54,17 +55,8 @@ from apps.usage.records.source_clocks import (
     clock_skew_s,
 )
 from apps.usage.records.stored_runs import Name, RunChanges, rebuild_jobs, settle_runs
-from apps.usage.records.versions import (
-    COUNTED,
-    LOCK_SOURCE,
-    Classification,
-    Counts,
-    StoredVersions,
-    classify,
-    collision_rejections,
-    find_stored,
-    lock_source,
-)
+from apps.usage.records.stored_versions import LOCK_SOURCE, StoredVersions, find_stored, lock_source
+from apps.usage.records.versions import COUNTED, Classification, Counts, classify, collision_rejections
 
 _PARTITION, _GROUP = attrgetter("partition"), attrgetter("group")
 # Tables to which ingested records add rows.
@@ -364,7 +356,10 @@ def _store(
     at: datetime,
     run: Run | None,
 ) -> None:
-    classified = classify(incoming.batch, incoming.stored)
+    reports = OpenReports(
+        incoming.batch, incoming.stored, incoming.account_id, incoming.job_class_id, names=StoredNames()
+    )
+    classified = classify(incoming.batch, incoming.stored, reports)
     counts.add(classified.counts)
     counts.account_ids |= set(distinct_values(incoming.account_id).tolist())
     if len(classified.colliding):
@@ -531,8 +526,15 @@ def _account_ids(batch: RecordBatch, known: I8, namespace: str, added: _Added, a
 
 
 def _ids_of_names(batch: RecordBatch, rows: I8, namespace: str, at: datetime) -> tuple[I8, bool]:
-    """Ids of the accounts of these rows: by name, and by partition where Slurm has associations of one; and whether one
-    was created.
+    """Ids of the accounts of these rows, and whether one was created."""
+    keys, index = account_keys(batch, rows, namespace)
+    ids, new = ids_and_new(keys, at=at)
+    return np.array([ids[key] for key in keys], np.int64)[index], bool(new)
+
+
+def account_keys(batch: RecordBatch, rows: I8, namespace: str) -> tuple[list[AccountKey], I8]:
+    """Distinct accounts of these rows, and the place of each row's: by name, and by partition where Slurm has
+    associations of one.
     """
     has_partitions = any(map(_PARTITION, batch.job_classes)) and any(map(_GROUP, batch.people))
     limited = load_partition_accounts(namespace) if has_partitions else None
@@ -544,22 +546,21 @@ def _ids_of_names(batch: RecordBatch, rows: I8, namespace: str, at: datetime) ->
     if limited:
         partitions = [batch.job_classes[code % n_classes].partition for code in used]
         keys = [limited.key_of(key, partition) for key, partition in zip(keys, partitions, strict=True)]
-    ids, new = ids_and_new(keys, at=at)
-    return np.array([ids[key] for key in keys], np.int64)[index], bool(new)
+    return keys, index
 
 
 def _job_class_ids(batch: RecordBatch) -> I8:
     index, first = number_distinct(batch.job_class)
     keys = [batch.job_classes[code] for code in batch.job_class[first].tolist()]
-    known = _stored_job_classes(keys)
+    known = stored_job_classes(keys)
     missing = sorted(set(keys) - known.keys())
     if missing:
         JobClass.objects.bulk_create([JobClass(**key._asdict()) for key in missing], ignore_conflicts=True)
-        known = _stored_job_classes(keys)
+        known = stored_job_classes(keys)
     return np.array([known[key] for key in keys], np.int64)[index]
 
 
-def _stored_job_classes(keys: list[JobClassKey]) -> dict[JobClassKey, int]:
+def stored_job_classes(keys: Sequence[JobClassKey]) -> dict[JobClassKey, int]:
     job_classes = JobClass.objects.filter(queue__in={key.queue for key in keys})
     rows = job_classes.values_list("queue", "partition", "qos", "id")
     return {JobClassKey(*row[:3]): row[3] for row in rows}

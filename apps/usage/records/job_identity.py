@@ -1,8 +1,10 @@
-"""Distinguish jobs that have the same key, by Slurm's own number of each (SLUID).
+"""Distinguish jobs and runs of Slurm that have the same key, by its own number of each (SLUID) and by their starts.
 
-A job that is submitted again under the same number in the same second has the key of the first one. Its record's key
-differs by `restart`, the next free number. So records that are stored keep their keys, and a record that is stored
-without a SLUID is the one of the first job that has its key and doesn't contradict it.
+A job that is submitted again under the same number in the same second has the key of the first one, and so has a run
+of a requeued job that kept its submission, and each piece that `sacct --truncate` cuts. Its record's key differs by
+`restart`, the next free number. So records that are stored keep their keys, and a record that is stored without a SLUID
+is the one of the first job that has its key and doesn't contradict it. Which number a run has depends on the order of
+reports; that it has one of its own doesn't.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.usage.parsers.base import I8, NO_TIME, Flags, RecordBatch
+from apps.usage.parsers.base import I8, NO_TIME, RUNNING, Flags, RecordBatch
 from apps.usage.records.record_keys import key_hash
-from apps.usage.records.versions import StoredVersions
+from apps.usage.records.stored_versions import StoredVersions
 
 Find = Callable[[RecordBatch], StoredVersions]
 
@@ -32,18 +34,20 @@ class Identified(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A record of a key as it is stored: sluid 0 and start NO_TIME where it has none."""
+    """A record of a key as it is stored: sluid 0 and start NO_TIME where it has none. is_open: it waits or runs."""
 
     sluid: int
     start_us: int
+    is_open: bool
 
 
 def identify_jobs(batch: RecordBatch, stored: StoredVersions, find: Find) -> Identified:
     """Give each row the key of its own job, and each row of a job the SLUID that is known of it.
 
-    stored: the versions of the rows' present keys, as `find` returns them. Without SLUIDs, nothing changes.
+    stored: the versions of the rows' present keys, as `find` returns them. Without SLUIDs, nothing changes but for runs
+    that differ by their starts.
     """
-    if not batch.sluid.any() and not stored.sluid.any():
+    if not (batch.differ_by_start or batch.sluid.any() or stored.sluid.any()):
         return Identified(batch, stored)
     unclear = _contradicts(batch, stored) | _contradict_each_other(batch)
     if unclear.any():
@@ -55,23 +59,30 @@ def identify_jobs(batch: RecordBatch, stored: StoredVersions, find: Find) -> Ide
 
 
 def _contradicts(batch: RecordBatch, stored: StoredVersions) -> Flags:
-    """Rows whose key is stored for another SLUID; or one of both has none, and they don't share a known start."""
+    """Rows whose key is stored for another SLUID; or one of both has none, and they don't share a known start; or both
+    have none, and known starts differ.
+    """
     have_same_start = (batch.start_us != NO_TIME) & (batch.start_us == stored.start_us)
     has_one = (batch.sluid != 0) ^ (stored.sluid != 0)
     has_both = (batch.sluid != 0) & (stored.sluid != 0)
     differs: Flags = (has_both & (batch.sluid != stored.sluid)) | (has_one & ~have_same_start)
+    if batch.differ_by_start:
+        have_starts = (batch.start_us != NO_TIME) & (stored.start_us != NO_TIME)
+        differs |= ~has_one & ~has_both & have_starts & ~have_same_start
     unclear: Flags = (stored.id != 0) & differs
     return unclear
 
 
 def _contradict_each_other(batch: RecordBatch) -> Flags:
-    """Rows that share their key with one of another SLUID."""
+    """Rows that share their key with one of another SLUID, or of another start if neither has a SLUID."""
     unclear = np.zeros(len(batch), np.bool_)
     hashes = key_hash(batch)
-    order = np.lexsort((batch.sluid, hashes))
-    of_key, sluid = hashes[order], batch.sluid[order]
-    differs = (of_key[1:] == of_key[:-1]) & (sluid[1:] != sluid[:-1])
-    unclear[order[1:][differs]] = True
+    order = np.lexsort((batch.start_us, batch.sluid, hashes))
+    of_key, sluid, start_us = hashes[order], batch.sluid[order], batch.start_us[order]
+    differs = sluid[1:] != sluid[:-1]
+    if batch.differ_by_start:
+        differs |= (sluid[1:] == 0) & (start_us[1:] != start_us[:-1]) & (start_us[:-1] != NO_TIME)
+    unclear[order[1:][(of_key[1:] == of_key[:-1]) & differs]] = True
     return unclear
 
 
@@ -96,7 +107,8 @@ def _stored_slots(batch: RecordBatch, representatives: I8, find: Find) -> list[d
         probe.restart = np.tile(numbers, len(asked))
         stored = find(probe)
         for at in np.flatnonzero(stored.id).tolist():
-            slot = _Slot(int(stored.sluid[at]), int(stored.start_us[at]))
+            is_open = bool(stored.state[at] <= RUNNING) and not stored.has_vanished[at]
+            slot = _Slot(int(stored.sluid[at]), int(stored.start_us[at]), is_open)
             slots[asked[at // _PROBED]][int(probe.restart[at])] = slot
         is_full = (stored.id != 0).reshape(len(asked), _PROBED).all(axis=1)
         asked, first = asked[is_full], first + _PROBED
@@ -108,8 +120,8 @@ def _assigned(batch: RecordBatch, rows: I8, stored: dict[int, _Slot]) -> list[in
 
     A SLUID that is stored keeps its number, unless it waits there and a record without SLUID has its start. Another
     SLUID gets the number of a record without one: with its start, else without any start; else the next free number.
-    A row without SLUID belongs to the record with its start, else to that of its own number. If this has a SLUID and
-    another start, it belongs to a job that waits, else to another one.
+    A row without SLUID belongs to the record with its start. Else it is the first run that was seen to wait, or to run
+    from a start that nothing reports now (it was set anew, as a node had to boot); else another one.
     """
     sluids, starts = batch.sluid[rows].tolist(), batch.start_us[rows].tolist()
     start_of = {sluid: start for sluid, start in zip(sluids, starts, strict=True) if sluid and start != NO_TIME}
@@ -139,16 +151,19 @@ def _assigned(batch: RecordBatch, rows: I8, stored: dict[int, _Slot]) -> list[in
     number_at |= {start_of[sluid]: number for sluid, number in number_of.items() if sluid in start_of}
     begun = set(number_at.values())
     waiting = sorted(number for number in number_of.values() if number not in begun)
-    chosen = []
-    for sluid, start_us, own in zip(sluids, starts, batch.restart[rows].tolist(), strict=True):
-        if sluid:
-            chosen.append(number_of[sluid])
-            continue
-        if start_us != NO_TIME and start_us not in number_at:
-            is_other = own in begun and own in number_of.values()
-            number_at[start_us] = own if not is_other else waiting.pop(0) if waiting else _next_free(taken)
-        chosen.append(number_at.get(start_us, own))
-    return chosen
+    reported = set(starts) - {NO_TIME}
+    left = {number for number, slot in stored.items() if slot.is_open and slot.start_us not in reported}
+    left = sorted(left - set(number_of.values())) + waiting
+    if 0 not in taken:
+        left.insert(0, 0)
+    for start_us in sorted({start for sluid, start in zip(sluids, starts, strict=True) if not sluid} - {NO_TIME}):
+        if start_us not in number_at:
+            number_at[start_us] = left.pop(0) if left else _next_free(taken)
+            taken.add(number_at[start_us])
+    return [
+        number_of[sluid] if sluid else number_at.get(start_us, own)
+        for sluid, start_us, own in zip(sluids, starts, batch.restart[rows].tolist(), strict=True)
+    ]
 
 
 def _next_free(taken: set[int]) -> int:
@@ -162,7 +177,7 @@ def _known_sluids(batch: RecordBatch, stored: StoredVersions) -> I8:
     """The rows' SLUIDs; a row without one has that of the record, or of another row, of its key with its start."""
     sluid = np.where((batch.sluid == 0) & (batch.start_us == stored.start_us), stored.sluid, batch.sluid)
     has_one = np.flatnonzero(sluid)
-    if len(has_one) < len(batch):
+    if 0 < len(has_one) < len(batch):
         of_key = np.stack([key_hash(batch).view(np.int64), batch.start_us])
         _, group = np.unique(of_key, axis=1, return_inverse=True)
         group = group.reshape(-1)

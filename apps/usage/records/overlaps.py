@@ -26,7 +26,7 @@ from apps.usage.bucket_deltas import RESOURCES, Delta
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import I8, RecordBatch
 from apps.usage.pgbinary import cursor, int8_array, text_array
-from apps.usage.records.versions import find_stored, lock_source
+from apps.usage.records.stored_versions import find_stored, lock_source
 
 HOUR = timedelta(hours=1)
 _NEAR = timedelta(days=1)

@@ -16,7 +16,7 @@ from apps.runs.fault_points import fault_point
 from apps.usage import changed_hours
 from apps.usage.bucket_deltas import AMOUNTS
 from apps.usage.models import Source
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import lock_source
 
 _MOVES = """
 unnest(%(before)s::int8[], %(after)s::int8[], %(partitions)s::text[]) AS move(before, after, partition)

@@ -38,7 +38,7 @@ from apps.usage.pgbinary import float8_array, int8_array, timestamptz_array
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import read_limits
 from apps.usage.records.record_rows import copy_records, hold_references
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import lock_source
 
 MOST_ORIGIN = 128
 _SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")

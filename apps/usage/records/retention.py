@@ -34,7 +34,7 @@ from apps.usage.pgbinary import float8_array, int8_array, timestamptz_array
 from apps.usage.records import partitions
 from apps.usage.records.retention_start import retention_start
 from apps.usage.records.stored_runs import delete_lines
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import lock_source
 
 KIND = "usage_retention"
 _IDS_AT_A_TIME = 200_000

@@ -37,7 +37,7 @@ from apps.usage.parsers.base import (
 )
 from apps.usage.parsers.runs import as_json, from_json, history_of, line_of
 from apps.usage.records.record_keys import job_numbers
-from apps.usage.records.versions import StoredVersions
+from apps.usage.records.stored_versions import StoredVersions
 
 Name = tuple[str, str]  # job and array task
 MOST_OF_JOB = 20_000  # lines: all of them are read again when one is added

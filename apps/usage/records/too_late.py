@@ -11,7 +11,7 @@ from apps.usage import changed_hours
 from apps.usage.parsers.base import FINISHED, I8, NO_TIME, PENDING, RUNNING, WITHDRAWN, Flags, RecordBatch
 from apps.usage.pgbinary import cursor, float8_array, int8_array, text_array, timestamptz_array
 from apps.usage.records.record_keys import OF_KEYS, key_parameters
-from apps.usage.records.versions import StoredVersions
+from apps.usage.records.stored_versions import StoredVersions
 
 NOTE = "too_late"  # note of an open record whose end arrived too late
 _LIST = """

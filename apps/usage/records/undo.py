@@ -27,7 +27,7 @@ from apps.usage.parsers.base import PENDING, instant
 from apps.usage.records.ingest import IMPORT, rebuild
 from apps.usage.records.overlaps import remove_presence
 from apps.usage.records.record_rows import undo_records
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import lock_source
 
 KIND = "usage_undo"
 AT_A_TIME = 50_000  # pieces touch mostly the same buckets: few large ones are faster

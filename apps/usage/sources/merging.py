@@ -17,7 +17,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch, rebuild
 from apps.usage.records.overlaps import lock_overlaps
 from apps.usage.records.stored_runs import adopt_lines, row_of
-from apps.usage.records.versions import Counts, lock_source
+from apps.usage.records.stored_versions import lock_source
+from apps.usage.records.versions import Counts
 from apps.usage.sources.services import set_archived
 
 MOST_MERGED = 500_000

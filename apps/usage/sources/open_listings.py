@@ -22,7 +22,8 @@ from apps.usage.parsers.base import FINISHED, PENDING, RUNNING, WITHDRAWN, Recor
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import ingest_batch, read_limits
 from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_columns
-from apps.usage.records.versions import VANISHED, Counts, lock_source
+from apps.usage.records.stored_versions import VANISHED, lock_source
+from apps.usage.records.versions import Counts
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 

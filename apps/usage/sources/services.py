@@ -21,7 +21,7 @@ from apps.usage.models import Overlap, SealedHour, Source
 from apps.usage.parsers.base import MOST_JOB_S
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.records.overlaps import raise_watermarks
-from apps.usage.records.versions import lock_source
+from apps.usage.records.stored_versions import lock_source
 from apps.usage.selectors import get_source
 from apps.usage.services import NewSource, make_source, zone_of
 from apps.usage.sources.schedule import KIND, enqueue_collection, subject_of

@@ -9,6 +9,7 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.apel import Apel
+from apps.usage.parsers.lines import MOST_LINE_BYTES
 from apps.usage.parsers.registry import format_of
 from tests.usage.parsers.reading import only, read
 
@@ -95,7 +96,7 @@ def test_processors_default_to_one() -> None:
         (record()[:-3] + "no pair\n%%\n", "bad_fields"),
         (record()[:-3] + "Site: twice\n%%\n", "duplicate_key"),
         ("".join(f"Key{n}: 1\n" for n in range(100)) + "%%\n", "too_large"),
-        ("Site: " + "x" * 70_000 + "\n%%\n", "line_too_long"),
+        ("Site: " + "x" * (MOST_LINE_BYTES + 1) + "\n%%\n", "line_too_long"),
     ],
 )
 def test_an_invalid_record_is_reported_and_its_neighbours_are_accepted(bad: str, code: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -17,6 +18,7 @@ from tests.usage.parsers.reading import STOCKHOLM, Read, read
 from tests.usage.parsers.slurm_files import sacct
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/vectors/field4"
+SHARED5 = SHARED.with_name("field5")
 UTC = ZoneInfo("UTC")
 
 
@@ -106,6 +108,149 @@ def test_the_organisation_of_a_gratia_record_is_its_group(names: str, group: str
         "<StartTime>2026-11-20T08:00:00Z</StartTime><Processors>2</Processors></JobUsageRecord>"
     )
     assert [job.group for job in auto(text.encode()).jobs] == [group]
+
+
+GPUS = {"AllocTRES": "billing=8,cpu=8,mem=32G,node=1"}
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"), [("gpu:2", 2), ("gpu:h100:4,craynetwork:1", 4), ("gpu:a100:2,gpu:t4:1", 3), ("gpu", 1), ("", 0)]
+)
+def test_gpus_that_accounting_does_not_track_are_those_of_the_devices(gres: str, gpus: float) -> None:
+    found = auto(sacct(GPUS | {"AllocGRES": gres}).encode())
+    assert ([job.gpus for job in found.jobs], found.codes) == ([gpus], [])
+
+
+def test_gpus_that_accounting_tracks_are_not_added_to() -> None:
+    found = auto(sacct({"AllocTRES": "cpu=8,gres/gpu=1,gres/gpu:t4=1,node=1", "AllocGRES": "gpu:t4:4"}).encode())
+    assert [job.gpus for job in found.jobs] == [1]
+
+
+def test_gpus_of_running_jobs_are_those_that_the_controller_lists_by_host() -> None:
+    job = {
+        **{"job_id": 7, "user_name": "ada", "account": "phys", "job_state": ["RUNNING"], "submit_time": 1_767_225_600},
+        **{"start_time": 1_767_225_660, "tres_alloc_str": "cpu=8,mem=16G,node=2,billing=8"},
+        "gres_detail": ["gpu:h100:4(IDX:0-3)", "gpu:h100:2(IDX:0,2)"],
+    }
+    piece = auto(json.dumps({"jobs": [job], "errors": []}).encode()).pieces[0]
+    assert (piece.batch.gpus.tolist(), dict(piece.batch.kinds[piece.batch.kind[0]])) == ([6], {"gpu:h100": 6})
+
+
+CRAY = (
+    "11/20/2026 09:00:00;E;{job}.sdb;user=ada group=phys queue=par ctime=1795161540 start=1795161600 end=1795165200 "
+    "exec_host=login1/17 {more} Resource_List.walltime=02:00:00 resources_used.walltime=01:00:00\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "cpus"),
+    [
+        ("exec_vnode=(login1:ncpus=1) Resource_List.mppwidth=64 Resource_List.ncpus=1", 64),
+        ("exec_vnode=(login1:ncpus=1) Resource_List.mppwidth=512 Resource_List.mppdepth=2", 1024),
+        ("Resource_List.size=1024 Resource_List.nodes=1", 1024),
+        ("exec_vnode=(n1:ncpus=16) Resource_List.size=1024", 16),
+        ("exec_vnode=(n1:ncpus=1) Resource_List.size=10gb", 1),
+    ],
+)
+def test_processors_of_a_cray_are_those_of_its_request(more: str, cpus: float) -> None:
+    found = auto(CRAY.format(job=1, more=more).encode())
+    assert [job.cpus for job in found.jobs] == [cpus]
+
+
+def test_a_byte_order_mark_hides_no_log() -> None:
+    assert cpu_s(auto(b"\xef\xbb\xbf" + CRAY.format(job=1, more="").encode())) == {"1.sdb": 3600}
+
+
+OLD_XDMOD = (
+    "601|601|c1|main|phys|grp|1000|ada|1001|2026-11-20T07:59:00|2026-11-20T07:59:00|2026-11-20T08:00:00|"
+    "2026-11-20T09:00:00|01:00:00|0:0|COMPLETED|1|8|8|4000Mc|gpu:2|cpu=8,mem=32G,node=1|{more}1-00:00:00|n1|run\n"
+)
+APEL = "17|job|ada|phys|2026-11-20T08:00:00|2026-11-20T09:00:00|01:00:00|28800|main|8|1|n1|||COMPLETED\n"
+
+
+@pytest.mark.parametrize(
+    "text", [OLD_XDMOD.format(more=""), OLD_XDMOD.format(more="billing=8,cpu=8,mem=32G,node=1|"), APEL]
+)
+def test_orders_of_columns_that_sites_send_without_a_header_are_known(text: str) -> None:
+    found = auto(text.encode())
+    assert (list(cpu_s(found).values()), found.codes) == ([28_800], [])
+
+
+@pytest.mark.parametrize("mark", [";|;", "^", "~", "@", "||", "::", "#"])
+def test_columns_may_be_separated_by_any_text(mark: str) -> None:
+    found = auto(sacct({}, {"JobIDRaw": "2"}).replace("|", mark).encode())
+    assert (cpu_s(found), found.codes) == ({"4711": 28_800, "2": 28_800}, [])
+
+
+def test_columns_aligned_by_blanks_are_refused() -> None:
+    with pytest.raises(Invalid, match="isn't recognised"):
+        auto(sacct({}).replace("|", "   ").encode())
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_what_sacct_reports_of_itself_is_named_and_hides_no_row(place: int) -> None:
+    lines = sacct({}, {"JobIDRaw": "2"}).splitlines(keepends=True)
+    lines.insert(place, "sacct: error: slurmdbd: Too wide of a date range in query\n")
+    found = auto("".join(lines).encode())
+    assert (found.codes, len(cpu_s(found))) == ([(place + 1, "source_error")], 2)
+    assert "Too wide of a date range" in found.rejections[0].message
+
+
+def test_text_behind_a_document_is_shown() -> None:
+    text = json.dumps({"jobs": [], "errors": [], "meta": {"plugin": {"data_parser": "data_parser/v0.0.40"}}})
+    found = read(FORMATS["sacct-json"], text + "\nsacct: error: lost the database\n")
+    assert "sacct: error: lost the database" in found.rejections[0].message
+
+
+HOSTS = """<job_info><queue_info>
+<Queue-List><name>all.q@n1</name><resource name="load">0.1</resource>{one}</Queue-List>
+<Queue-List><name>all.q@n2</name>{two}{other}</Queue-List></queue_info>
+<job_info><job_list state="pending"><JB_job_number>9</JB_job_number><JB_owner>ada</JB_owner><state>qw</state>
+<JB_submission_time>2026-11-20T08:00:00</JB_submission_time><slots>2</slots></job_list>
+<job_list state="finished"><JB_job_number>8</JB_job_number><JB_owner>ada</JB_owner><slots>1</slots></job_list>
+</job_info></job_info>"""
+
+
+def test_a_job_on_several_hosts_of_grid_engine_holds_their_sum() -> None:
+    def on_host(job: int, slots: int, task: str = "") -> str:
+        return (
+            f'<job_list state="running"><JB_job_number>{job}</JB_job_number><JB_owner>ada</JB_owner><state>r</state>'
+            f"<JAT_start_time>2026-11-20T08:00:00</JAT_start_time><slots>{slots}</slots>{task}</job_list>"
+        )
+
+    text = HOSTS.format(one=on_host(1, 2), two=on_host(1, 3), other=on_host(2, 4, "<tasks>5</tasks>"))
+    found = auto(text.encode())
+    assert [(job.job, job.array_task, job.cpus, job.queue) for job in found.jobs] == [
+        ("1", "", 5, "all.q"),
+        ("2", "5", 4, "all.q"),
+        ("9", "", 2, ""),
+    ]
+    assert (found.codes, found.notes) == ([], {"ended_skipped": 1})
+
+
+def test_a_line_that_names_ten_thousand_hosts_is_read() -> None:
+    hosts = "+".join(f"nid{n:06}/0*8" for n in range(10_000))
+    assert cpu_s(auto(CRAY.replace("login1/17", hosts).format(job=1, more="").encode())) == {"1.sdb": 80_000 * 3600}
+
+
+@pytest.mark.skipif(not SHARED5.is_dir(), reason="the shared field inputs are not beside the repository")
+@pytest.mark.parametrize(
+    ("file", "total_s"),
+    [
+        *(("f01_arc_ur.xml", 72_000), ("f05_semibar.sacct", 72_000), ("f05_caret.sacct", 72_000)),
+        *(("f06_xdmod_25.log", 144_000), ("f06_xdmod_26gres.log", 144_000), ("f08_cray.acct", 2_144 * 3600)),
+        *(("f15_gratia.xml", 115_200), ("f27_error_between.sacct", 14_400)),
+    ],
+)
+def test_the_shared_inputs_of_november_are_read_as_their_table_says(file: str, total_s: float) -> None:
+    assert sum(cpu_s(auto((SHARED5 / file).read_bytes())).values()) == total_s
+
+
+@pytest.mark.skipif(not SHARED5.is_dir(), reason="the shared field inputs are not beside the repository")
+@pytest.mark.parametrize("file", sorted(path.name for path in SHARED5.glob("f17*")))
+def test_the_shared_largest_jobs_are_counted(file: str) -> None:
+    found = auto((SHARED5 / file).read_bytes())
+    assert (found.codes, len(found.jobs) > 0) == ([], True)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared field inputs are not beside the repository")

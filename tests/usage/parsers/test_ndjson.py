@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from apps.usage.parsers.lines import MOST_LINE_BYTES
 from apps.usage.parsers.records_json import NDJSON_TYPES, Ndjson, parse_records
 from apps.usage.parsers.registry import format_of
 from tests.usage.parsers.reading import STOCKHOLM, jobs_of, only, read
@@ -53,7 +54,7 @@ def test_local_times_are_in_the_zone_of_the_source() -> None:
         (record(end="9999-12-31T23:59:59Z").strip(), "absurd_time"),
         (record(end="2026-10-01T07:00:00Z").strip(), "end_before_start"),
         (record(extra=1).strip(), "unknown_field"),
-        (record(user="x" * 70_000).strip(), "line_too_long"),
+        (record(user="x" * (MOST_LINE_BYTES + 1)).strip(), "line_too_long"),
     ],
 )
 def test_an_invalid_line_is_reported_and_its_neighbours_are_accepted(bad: str, code: str) -> None:

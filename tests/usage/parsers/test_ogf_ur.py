@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apps.core.errors import Invalid
+from apps.usage.import_notes import note_lines
 from apps.usage.parsers.ogf_ur import OgfUsageRecord
 from apps.usage.parsers.registry import format_of
 from tests.usage.parsers.reading import STOCKHOLM, only, read
@@ -107,10 +108,26 @@ def test_durations_are_iso_8601(text: str, seconds: float) -> None:
     assert job.hours * 3600 == pytest.approx(seconds)
 
 
-def test_a_duration_that_differs_from_end_minus_start_is_noted() -> None:
-    found = read(UR, records(record(WallDuration="<WallDuration>PT1H</WallDuration>")))
-    assert found.notes == {"wall_duration_differs": 1}
-    assert found.jobs[0].hours == 2
+@pytest.mark.parametrize(("duration", "hours", "note"), [("PT1H", 1, "less"), ("PT5H", 5, "more"), ("PT0S", 0, "less")])
+def test_a_duration_that_differs_from_end_minus_start_counts_up_to_the_end(
+    duration: str, hours: float, note: str
+) -> None:
+    """ARC writes the submission as the start, HTCondor the last of several starts: both charge the duration."""
+    found = read(UR, records(record(WallDuration=f"<WallDuration>{duration}</WallDuration>")))
+    job = found.jobs[0]
+    assert (job.submit_at, job.start_at, job.end_at) == (
+        START,
+        START + timedelta(hours=2 - hours),
+        START + timedelta(hours=2),
+    )
+    assert found.notes == {"wall_duration_differs": 1, f"wall_duration_{note}_cpu_s": abs(2 - hours) * 3600 * job.cpus}
+    assert any("CPU-hours" in each.words and each.n == abs(2 - hours) * job.cpus for each in note_lines(found.notes))
+
+
+@pytest.mark.parametrize("duration", ["PT1H59M59S", "PT2H1S"])
+def test_a_rounded_duration_is_none_that_differs(duration: str) -> None:
+    found = read(UR, records(record(WallDuration=f"<WallDuration>{duration}</WallDuration>")))
+    assert (found.jobs[0].hours, found.notes) == (2, {})
 
 
 def test_processors_default_to_nodes_or_one() -> None:
@@ -226,3 +243,28 @@ def test_a_job_is_named_by_its_record_else_by_its_local_else_by_its_global_id() 
     assert only(UR, records(record())).job == "r1"
     assert only(UR, records(named)).job == "17"
     assert only(UR, records(named.replace("<LocalJobId>17</LocalJobId>", ""))).job == "grid/17"
+
+
+def test_the_group_and_project_of_car_are_read() -> None:
+    names = "<LocalUserId>ada</LocalUserId><LocalGroup>chem</LocalGroup>"
+    attributes = (
+        '<GroupAttribute type="FQAN">/x</GroupAttribute><GroupAttribute type="ProjectName">grant4</GroupAttribute>'
+    )
+    text = records(record(ProjectName=None)).replace("<LocalUserId>ada</LocalUserId>", names + attributes)
+    job = only(UR, text)
+    assert (job.user, job.group, job.project) == ("ada", "chem", "grant4")
+
+
+def test_what_ran_in_a_pilot_counts_by_the_pilot_alone() -> None:
+    kinds = ("Batch", "Payload", "Payload")
+    of_kind = (f'<Resource urf:description="ResourceType">{kind}</Resource>' for kind in kinds)
+    found = read(UR, records(*(record(f"r{n}", Resource=text) for n, text in enumerate(of_kind))))
+    assert (len(found.jobs), found.notes, found.codes) == (1, {"payloads_skipped": 2}, [])
+
+
+def test_what_usage_does_not_need_has_no_bound() -> None:
+    transfers = "".join(
+        f"<FileTransfer><URL>gsiftp://se/{n}</URL><Size>{n}</Size></FileTransfer>" for n in range(5_000)
+    )
+    found = read(UR, records(record(Extra=transfers + f"<Host>{'n' * 100_000}</Host>"), record("r2")))
+    assert (len(found.jobs), found.codes, found.cpu_h) == (2, [], 16)

@@ -13,7 +13,7 @@ from apps.usage.parsers.base import concatenate_batches
 from apps.usage.parsers.pbs import Pbs
 from apps.usage.parsers.registry import format_of
 from apps.usage.records.stored_runs import rows_by_lines
-from apps.usage.records.versions import StoredVersions
+from apps.usage.records.stored_versions import StoredVersions
 from tests.each_case import each_case
 from tests.usage.parsers import reading
 from tests.usage.parsers.reading import STOCKHOLM, Job, Read, jobs_of

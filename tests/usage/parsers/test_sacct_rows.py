@@ -128,9 +128,10 @@ def test_unparsable_rows_are_rejected_quickly() -> None:
 
 def test_an_overlong_line_is_rejected_and_its_neighbours_are_accepted() -> None:
     long = sacct({}, {"JobIDRaw": "2", "JobName": "x" * (MOST_LINE_BYTES + 1)}, {"JobIDRaw": "3"})
-    found = read(long)
-    assert found.batch.job.tolist() == [b"4711", b"3"]
-    assert [(rejection.line, rejection.code) for rejection in found.rejections] == [(3, "line_too_long")]
+    pieces = list(Sacct().parse(io.BytesIO(long.encode()), READING))
+    assert [job for piece in pieces for job in piece.batch.job.tolist()] == [b"4711", b"3"]
+    refused = [(rejection.line, rejection.code) for piece in pieces for rejection in piece.rejections]
+    assert refused == [(3, "line_too_long")]
 
 
 class Gigabyte(io.RawIOBase):
@@ -195,7 +196,6 @@ def test_reading_resumes_after_any_chunk(monkeypatch: pytest.MonkeyPatch, block_
     assert len(whole.batch) == 10 * 2 + 4
     assert [rejection.code for rejection in whole.rejections] == ["too_few_fields"]
     assert whole.notes["steps_skipped"] == 20
-    assert sorted(whole.batch.restart.tolist()) == [0] * 14 + [1] * 10
     monkeypatch.setattr(lines, "_READ", block_bytes)
     monkeypatch.setattr(lines, "_BLOCK", block_bytes)
     pieces = list(Sacct().parse(io.BytesIO(data), READING))

@@ -51,7 +51,7 @@ def test_keys_that_differ_in_one_part_have_different_hashes() -> None:
 
 @pytest.mark.django_db
 def test_two_jobs_of_one_hash_are_never_taken_for_one(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("record_rows", "versions"):
+    for module in ("record_rows", "stored_versions", "versions"):
         monkeypatch.setattr(f"apps.usage.records.{module}.key_hash", lambda batch: np.full(len(batch), 7, np.uint64))
     ingest_batch(source=source, rows=[row("1_a")], at=AT)
     counts = ingest_batch(source=source, rows=[row("1_b"), row("2_a"), row("2_b"), row("2_a", cpus=2)], at=AT)

@@ -150,7 +150,7 @@ def test_a_run_that_no_line_ended_is_named_and_ends_when_it_had_to(source: Sourc
     assert not UnclearJob.objects.exists()
 
 
-@pytest.mark.parametrize("order", itertools.permutations(range(3)))
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_qalter_changes_how_long_a_run_may_run_and_count(source: Source, order: Sequence[int]) -> None:
     files = [
         line("S", 0, 0, run_text(0, 0, walltime="02:00:00")),
