@@ -26,7 +26,7 @@ from apps.runs.models import Run
 from apps.usage.authority import refuse_peer
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.records import uploads
-from apps.usage.records.stored_versions import (lock_source)
+from apps.usage.records.stored_versions import lock_source
 from apps.usage.selectors import get_source
 from apps.usage.sources.services import set_archived
 
@@ -144,7 +144,8 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
         names = list(imports.values_list("stored_path", flat=True))
         imports.delete()
         source.delete()
-        audit.record(actor=actor, verb="source.removed", at=at, reason=reason, subject=slug)
+        details = {"watermark": source.watermark}
+        audit.record(actor=actor, verb="source.removed", at=at, reason=reason, subject=slug, details=details)
         transaction.on_commit(partial(_remove_files, names))
 
 

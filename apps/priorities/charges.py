@@ -38,7 +38,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _READS = (Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE, Token.Scope.SELF_READ)
 _NEWEST_OF_SOURCE = 100_000  # bounds the last records that are searched for a source's newest
 _MOST_ACCOUNTS_OF_NAME = 1_000
-_OVERLAPS = Overlap.objects.filter(state__in=(Overlap.State.HELD, Overlap.State.DROPPED))
+# As `held_hours.NOT_HELD`.
+_OVERLAPS = Overlap.objects.filter(state__in=(Overlap.State.HELD, Overlap.State.DROPPED), kept__archived_at=None)
 _OF_JOB = """
 SELECT record.id, record.account_id FROM usage_source AS source
 CROSS JOIN LATERAL (

@@ -72,11 +72,14 @@ class Ordering:
     def key(
         self, *, vector: Sequence[int] | None, priorities: Sequence[float], depth: int, rank: int | None, n_ranked: int
     ) -> str | None:
-        """A sortable string: a later string goes first; None for an entry without an order.
+        """A sortable string: a later string goes first; None for an entry without an order, and for a possible member
+        below the deepest leaf, whom no string of this depth holds.
 
         It holds the vector or the deviations in fixed width, with one number for deviations that tie. For an algorithm
         with its own order it is the number of leaves that aren't ahead, itself included, zero-padded.
         """
+        if len(priorities) > depth:
+            return None
         if self.decides == "vector" and vector is not None and self.resolution:
             return codecs.key_string(vector, depth, self.resolution)
         if self.decides == "deviations":

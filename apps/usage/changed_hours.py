@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from django.db import connection
 from django.db.models.expressions import RawSQL
 
+from apps.accounts.models import AuditEvent
 from apps.core.postgresql import SERVER_EPOCH
 from apps.usage.models import Source
 
@@ -19,6 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # The caller's transaction commits a watermark of at least the current one plus one. The new note supersedes all notes
 # of the same UTC day or later.
+_REMOVED = ("source.removed", "source.forgotten")  # verbs of the audit log; their details have the last watermark
 _NOTE = """
 WITH covered AS (
     DELETE FROM usage_changedhour
@@ -41,6 +43,18 @@ SELECT EXISTS (SELECT FROM unnest(%s::text[]) AS known(slug)
     WHERE NOT EXISTS (
         SELECT FROM usage_source AS source WHERE source.slug = known.slug AND source.archived_at IS NULL))
 """
+
+
+def first_watermark(slug: str) -> int:
+    """Of a source made now: above that of a removed one with the same slug, by the audit log; 0 if there was none.
+
+    What is stored of sources names them by slug and watermark.
+    """
+    removed = (
+        AuditEvent.objects.filter(verb__in=_REMOVED, subject=slug).order_by("-id").values_list("details", flat=True)
+    )
+    details = removed.first()
+    return 0 if details is None else int(details.get("watermark", 0)) + 1
 
 
 def note_change(source_id: int, from_at: datetime) -> None:

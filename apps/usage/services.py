@@ -23,7 +23,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFoun
 from apps.core.packing import MOST_UNPACKING, Bounds, Damaged, Expands, unpack_gzip
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
-from apps.usage import bucket_deltas
+from apps.usage import bucket_deltas, changed_hours
 from apps.usage.authority import require_create, require_open, require_write
 from apps.usage.models import Import, Source
 from apps.usage.parsers.base import NO_TIME
@@ -81,10 +81,13 @@ def make_source(new: NewSource, *, at: datetime, actor: Actor) -> Source:
                 expected_every_s=new.expected_every_s,
                 names_people=new.names_people,
                 is_sample=new.is_sample,
+                watermark=changed_hours.first_watermark(new.slug),
                 created_at=at,
             )
     except IntegrityError as error:
         raise Conflict(f"There is a usage source {new.slug!r} already.", code="source_exists") from error
+    if source.watermark:
+        changed_hours.note_all_changed([source.pk])  # also hours in which only the former source had usage
     audit.record(actor=actor, verb="source.made", at=at, subject=new.slug, details={"namespace": source.namespace})
     return source
 

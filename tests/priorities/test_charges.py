@@ -15,7 +15,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.charges import get_charge, list_charges, list_newest_charges
 from apps.priorities.serving import store
 from apps.priorities.usage_factors import site_factors
-from apps.usage.models import Overlap, Record
+from apps.usage.models import Overlap, Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.grants import make_grant
@@ -164,6 +164,24 @@ def test_held_hours_are_listed_and_count_nothing(busy: Site, as_eva: Actor) -> N
     job, _page = get_charge(policy_slug=busy.slug, record_id=record.pk, actor=as_eva)
     assert {hour.why for hour in job.charge.hours} == {"held"}
     assert job.charge.active == 0 < job.charge.charged
+
+
+def test_hours_of_a_source_count_once_the_one_before_it_is_archived(busy: Site, as_eva: Actor) -> None:
+    record = Record.objects.get(account__user_name="carol")
+    assert record.start_at is not None
+    assert record.end_at is not None
+    archived = Source.all_objects.create(slug="former", name="F", namespace="f", created_at=AS_OF, archived_at=AS_OF)
+    Overlap.objects.create(
+        site="fast",
+        kept=archived,
+        held=busy.source,
+        from_at=record.start_at - timedelta(hours=1),
+        to_at=record.end_at + timedelta(hours=1),
+        found_at=AS_OF,
+    )
+    job, _page = get_charge(policy_slug=busy.slug, record_id=record.pk, actor=as_eva)
+    assert "held" not in {hour.why for hour in job.charge.hours}
+    assert job.charge.active > 0.9 * job.charge.charged
 
 
 def test_jobs_of_another_site_count_in_the_global_scope_only(busy: Site, as_eva: Actor) -> None:

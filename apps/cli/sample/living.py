@@ -20,7 +20,7 @@ from apps.runs.fault_points import fault_point
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.stored_versions import (lock_source)
+from apps.usage.records.stored_versions import lock_source
 
 _LOADED, _THROUGH = "sample_loaded_at", "sample_through_at"  # keys of a source's cursor
 _STEP = timedelta(days=7)  # of a transaction, after a long time off

@@ -42,7 +42,7 @@ from apps.runs.fault_points import fault_point
 from apps.usage.models import SiteDay, Source
 from apps.usage.parsers.base import I8
 from apps.usage.records.peer_sums import HourSums, RunningJobs, record_contact, replace_running, replace_sums
-from apps.usage.records.stored_versions import (lock_source)
+from apps.usage.records.stored_versions import lock_source
 
 _MB = 1024.0  # bytes in a GB
 _MOST_FEED_REQUESTED_S = 31 * 86_400.0  # bound of a job's requested time; the capacity bounds only its cores

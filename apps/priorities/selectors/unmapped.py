@@ -37,10 +37,13 @@ DERIVED_STATE = (
 )
 
 
-# An account is listed if it is unmapped in every computed policy.
+# An account is listed if it is unmapped in every computed policy that isn't archived.
 _UNMAPPED = """
-SELECT account_id FROM priorities_unmappedaccounts, unnest(account_ids) AS account_id
-GROUP BY account_id HAVING count(*) = (SELECT count(*) FROM priorities_unmappedaccounts) ORDER BY account_id
+WITH computed AS (
+    SELECT account_ids FROM priorities_unmappedaccounts AS unmapped
+    JOIN policies_policy AS policy ON policy.id = unmapped.policy_id AND policy.archived_at IS NULL)
+SELECT account_id FROM computed, unnest(account_ids) AS account_id
+GROUP BY account_id HAVING count(*) = (SELECT count(*) FROM computed) ORDER BY account_id
 """
 _BY_SOURCE = """
 SELECT source.slug, count(DISTINCT bucket.account_id), sum(bucket.cpu_s)

@@ -113,8 +113,7 @@ def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: dateti
                 site=site,
                 namespace=ENTRY_NAMESPACE,
                 kind=Source.Kind.PEER,
-                # A watermark higher than any that a deleted source with the same slug can have reached.
-                watermark=int(at.timestamp() * 1000),
+                watermark=changed_hours.first_watermark(slug),
                 created_at=at,
             )
     except IntegrityError as error:
@@ -193,7 +192,8 @@ def delete_peer_source(source: Source, *, at: datetime, actor: Actor) -> None:
     buckets.delete_source_buckets(source.pk)
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM usage_record WHERE source_id = %s", [source.pk])
-    details = {"origin": source.origin, "site": source.site}
+    watermark = Source.all_objects.values_list("watermark", flat=True).get(pk=source.pk)
+    details = {"origin": source.origin, "site": source.site, "watermark": watermark}
     audit.record(actor=actor, verb="source.forgotten", at=at, subject=source.slug, details=details)
     Source.all_objects.get(pk=source.pk).delete()
 

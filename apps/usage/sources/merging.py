@@ -6,24 +6,27 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Max, Min
+from django.db.models import Max, Min, Q, QuerySet
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.usage.authority import require_create, require_open
 from apps.usage.models import Overlap, Record, SiteDay, Source
-from apps.usage.parsers.base import RecordRow
-from apps.usage.records.ingest import ingest_batch, rebuild
+from apps.usage.parsers.base import RecordBatch, RecordRow
+from apps.usage.pgbinary import cursor as binary_cursor
+from apps.usage.records.ingest import fill_defaults, ingest_batch, rebuild
 from apps.usage.records.overlaps import lock_overlaps
+from apps.usage.records.record_keys import OF_KEYS, key_parameters
 from apps.usage.records.stored_runs import adopt_lines, row_of
-from apps.usage.records.stored_versions import lock_source
+from apps.usage.records.stored_versions import VANISHED, find_stored, lock_source
 from apps.usage.records.versions import Counts
 from apps.usage.sources.services import set_archived
 
 MOST_MERGED = 500_000
 _PIECE = 20_000
 _DAY = timedelta(days=1)
+_MARK_VANISHED = f"UPDATE usage_record AS record SET note = '{VANISHED}' FROM {OF_KEYS}"  # noqa: S608 - constants only
 _COLLECTING = ("kind", "collecting", "collect_every_s", "collect_due_at", "cursor", "collected_at", "is_paused")
 
 
@@ -38,7 +41,8 @@ def merge_sources(*, kept_slug: str, merged_slug: str, reason: str, at: datetime
         NotAllowed: the actor is not an administrator.
         NotFound: there is no such source.
         Invalid: the reason is missing.
-        Conflict: the sources have other namespaces or origins, records were removed, or there are too many.
+        Conflict: the sources have other namespaces or origins, records were removed of a time of which the merged one
+            has jobs, or there are too many.
     """
     for slug in (kept_slug, merged_slug):
         require_create(actor, slug)
@@ -55,9 +59,12 @@ def merge_sources(*, kept_slug: str, merged_slug: str, reason: str, at: datetime
     lock_overlaps()
     set_archived(merged.pk, at)
     counts, by_lines = Counts(), adopt_lines(kept, merged)
-    for piece in _pieces(merged):
+    records = Record.objects.filter(source=merged)
+    for piece in _pieces(records.exclude(note=VANISHED)):
         counts.add(ingest_batch(source=kept, rows=piece, at=at))
     rebuild(kept, by_lines, at=at)
+    for piece in _pieces(records.filter(note=VANISHED)):
+        counts.add(_adopt_vanished(kept, piece, at))
     _keep_uncounted(kept, merged, reason.strip(), at, actor)
     _go_on_collecting(kept, merged)
     details = {"kept": kept.slug, "reason": reason.strip(), **counts.as_dict()}
@@ -71,12 +78,34 @@ def _refuse(kept: Source, merged: Source) -> None:
         raise Conflict("Only sources of one namespace and site can be merged.", code="not_mergeable")
     if merged.sealed_before_at is not None:
         raise Conflict("Its old records were removed, so that they can't be added to another source.", code="sealed")
+    if kept.sealed_before_at is not None and Record.objects.filter(
+        Q(end_at__lt=kept.sealed_before_at) | Q(start_at__lt=kept.sealed_before_at), source=merged
+    ):
+        raise Conflict(
+            f"Records of {kept.slug} before {kept.sealed_before_at:%Y-%m-%d} were removed, and {merged.slug} has jobs "
+            "of that time, which would count no more. Archive one of them instead, or keep both.",
+            code="kept_sealed",
+        )
     if merged.n_records > MOST_MERGED:
         raise Conflict(f"It has more than {MOST_MERGED:,} records: import its log into the other.", code="too_many")
 
 
-def _pieces(source: Source) -> Iterator[list[RecordRow]]:
-    records = Record.objects.filter(source=source)
+def _adopt_vanished(kept: Source, rows: list[RecordRow], at: datetime) -> Counts:
+    """Add jobs that a listing missed, and of which the kept source knows nothing.
+
+    That they are over was inferred, not reported: they keep the note, so that any report of them replaces them.
+    """
+    batch = fill_defaults(RecordBatch.from_rows(rows), kept)
+    batch = batch.take(find_stored(kept.pk, batch).id == 0)
+    if not len(batch):
+        return Counts()
+    counts = ingest_batch(source=kept, rows=batch, at=at)
+    with binary_cursor() as cursor:
+        cursor.execute(_MARK_VANISHED, key_parameters(kept.pk, batch))
+    return counts
+
+
+def _pieces(records: QuerySet[Record]) -> Iterator[list[RecordRow]]:
     ids = records.aggregate(first=Min("pk"), last=Max("pk"))
     rows = records.select_related("account", "job_class").order_by("pk")
     for after_id in range((ids["first"] or 1) - 1, ids["last"] or 0, _PIECE):

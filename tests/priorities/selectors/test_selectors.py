@@ -18,6 +18,7 @@ from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
 from apps.explain.path import level_messages, step_at
 from apps.explain.verdict import AccountFacts
+from apps.mapping.removal import archive_policy
 from apps.pages.monitoring.policy_gauges import count_outside
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
@@ -379,6 +380,19 @@ def test_accounts_mapped_in_one_policy_are_not_unmapped(
     other.map()
     other.recompute()
     assert count_unmapped_by_source(actor=as_eva) == {}
+
+
+def test_an_archived_policy_hides_no_unmapped_account(
+    site: Site, make_site: Callable[..., Site], as_eva: Actor
+) -> None:
+    site.job("erin", "chemistry", 7)
+    site.recompute()
+    other = make_site("other")
+    other.publish(children(chemistry={"": 1, "erin": 1}))
+    other.map()
+    other.recompute()
+    archive_policy(slug="other", reason="it was a trial", at=AS_OF, actor=COMMAND)
+    assert count_unmapped_by_source(actor=as_eva) == {"grid-c1": (1, 7 * 3600)}
 
 
 def test_snapshots_are_listed_without_their_bytes(site: Site, as_eva: Actor) -> None:

@@ -10,12 +10,15 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed
+from apps.runs.services import work_run_now
 from apps.usage.arrays import load_usage
 from apps.usage.models import Overlap, Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.retention import enqueue_retention
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.merging import merge_sources
+from apps.usage.sources.open_listings import ingest_listing
 from apps.usage.sources.services import set_archived
 from tests.instants import AT
 
@@ -104,3 +107,45 @@ def test_what_cannot_be_merged_is_refused(upload: Source, collected: Source) -> 
     with pytest.raises(Conflict):
         merge_sources(kept_slug=upload.slug, merged_slug="elsewhere", reason="x", at=AT, actor=COMMAND)
     assert Source.objects.count() == 3
+
+
+def missed(source: Source, *jobs: int) -> None:
+    """Jobs that a listing has waiting, and the next one lacks: each ran in between."""
+    rows = [
+        RecordRow(job=str(n), **job_values(FIRST) | {"state": "pending", "start_at": None, "end_at": None})
+        for n in jobs
+    ]
+    ingest_listing(source, rows, FIRST + timedelta(minutes=1))
+    ingest_listing(source, [], FIRST + timedelta(hours=3))
+    assert list(Record.objects.filter(source=source).values_list("note", flat=True)) == ["vanished"] * len(jobs)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_job_that_a_listing_missed_withdraws_none_that_accounting_has(is_first: bool) -> None:
+    """Every job that runs between two listings is missed by them."""
+    accounting = made("accounting")
+    queue = made("queue", namespace=accounting.namespace)
+    missed(queue, 1, 2)
+    ended = RecordRow(job="1", **job_values(FIRST))
+    if is_first:
+        ingest_batch(source=accounting, rows=[ended], at=AT)
+    merge_sources(kept_slug="accounting", merged_slug="queue", reason="one cluster", at=AT, actor=COMMAND)
+    assert counted()[0] == (4.0 if is_first else 0.0)
+    ingest_batch(source=accounting, rows=[ended], at=AT)
+    assert counted()[0] == 4.0
+    assert dict(Record.objects.filter(source=accounting).values_list("job", "note")) == {"1": "", "2": "vanished"}
+
+
+def test_jobs_of_a_time_whose_records_were_removed_are_not_merged_away() -> None:
+    kept = made("kept")
+    merged = made("merged", namespace=kept.namespace)
+    old_at = AT - timedelta(days=60)
+    for n, source in enumerate((kept, merged)):
+        ingest_batch(source=source, rows=[RecordRow(job=f"{n}7", **job_values(old_at))], at=AT)
+        bring(source, n)
+    Source.objects.filter(slug="kept").update(keep_records_days=30)
+    work_run_now(enqueue_retention(at=AT).pk)
+    before = counted()
+    with pytest.raises(Conflict, match="jobs of that time") as caught:
+        merge_sources(kept_slug="kept", merged_slug="merged", reason="one cluster", at=AT, actor=COMMAND)
+    assert (caught.value.code, counted()) == ("kept_sealed", before)
