@@ -87,7 +87,7 @@ BUDGETS = {
     # Whether its account is mapped is read from the snapshot in memory, while that has the current tree and mapping.
     # Two files and six calls more tell jobs of one number and second apart, by the name that Slurm gives each run.
     # One file more numbers the ids of a batch in one pass: 3 ms instead of 15 for 188,041 records.
-    "usage record": Road(51, 443, 21, 16),  # makes the partition of its month
+    "usage record": Road(52, 443, 21, 16),  # makes the partition of its month
     "look-up": Road(18, 71, 14, 4),
 }
 

@@ -356,9 +356,11 @@ def _store(
     at: datetime,
     run: Run | None,
 ) -> None:
-    reports = OpenReports(
-        incoming.batch, incoming.stored, incoming.account_id, incoming.job_class_id, names=StoredNames()
-    )
+    is_ended = (
+        incoming.batch.state.min(initial=FINISHED) >= FINISHED
+    )  # as in most files: then no report is of an open job
+    names = (incoming.account_id, incoming.job_class_id)
+    reports = None if is_ended else OpenReports(incoming.batch, incoming.stored, *names, names=StoredNames())
     classified = classify(incoming.batch, incoming.stored, reports)
     counts.add(classified.counts)
     counts.account_ids |= set(distinct_values(incoming.account_id).tolist())

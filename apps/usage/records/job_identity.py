@@ -152,8 +152,8 @@ def _assigned(batch: RecordBatch, rows: I8, stored: dict[int, _Slot]) -> list[in
     begun = set(number_at.values())
     waiting = sorted(number for number in number_of.values() if number not in begun)
     reported = set(starts) - {NO_TIME}
-    left = {number for number, slot in stored.items() if slot.is_open and slot.start_us not in reported}
-    left = sorted(left - set(number_of.values())) + waiting
+    unreported = {number for number, slot in stored.items() if slot.is_open and slot.start_us not in reported}
+    left = sorted(unreported - set(number_of.values())) + waiting
     if 0 not in taken:
         left.insert(0, 0)
     for start_us in sorted({start for sluid, start in zip(sluids, starts, strict=True) if not sluid} - {NO_TIME}):

@@ -83,12 +83,14 @@ class Classification:
     counts: Counts
 
 
-def classify(batch: RecordBatch, stored: StoredVersions, reports: OpenReports) -> Classification:
+def classify(batch: RecordBatch, stored: StoredVersions, reports: OpenReports | None) -> Classification:
     """Count records as new, duplicate, corrected or late, as if they had arrived one by one, and choose those to
-    store. reports: of the batch.
+    store. reports: of the batch; None if all its jobs have ended.
     """
     end_us = comparable_end(batch.end_us, batch.state)
-    says_more = _says_more(batch, stored) | reports.differ_from_stored
+    says_more = _says_more(batch, stored)
+    if reports is not None:
+        says_more |= reports.differ_from_stored
     comparison = _compare(batch, end_us, stored, says_more)
     is_new = (stored.id == 0) & ~stored.is_other
     repeats = _may_repeat(batch)
@@ -174,7 +176,7 @@ def _classify_repeated(
     stored: StoredVersions,
     rows: I8,
     says_more: Flags,
-    reports: OpenReports,
+    reports: OpenReports | None,
     counts: Counts,
 ) -> I8:
     """Classify records with repeated keys one by one; returns the last accepted version of each key."""
@@ -187,7 +189,7 @@ def _classify_repeated(
         known = newest.get(key)
         if known is None:
             counts.new += 1
-        elif version == known and not (reports.differ(winner[key], row) if key in winner else says_more[row]):
+        elif version == known and not (_differs(reports, winner[key], row) if key in winner else says_more[row]):
             counts.duplicate += 1
             continue
         elif version < known:
@@ -197,3 +199,7 @@ def _classify_repeated(
             counts.corrected += 1
         newest[key], winner[key] = version, row
     return np.fromiter(winner.values(), np.int64, len(winner))
+
+
+def _differs(reports: OpenReports | None, first: int, second: int) -> bool:
+    return reports is not None and reports.differ(first, second)
