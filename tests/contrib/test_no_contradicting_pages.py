@@ -420,7 +420,7 @@ def _statement_contradicts(faces: Faces, entry: Json, stated: Json) -> Found:
     (file, *_files) = [link for node in page.all("main a") if "csv" in (link := node.attributes.get("href") or "")]
     (stated_in_file, *_others) = csv.DictReader(StringIO(faces.client.get(file).getvalue().decode("utf-8-sig")))
     for amount in AMOUNTS:
-        cell = stated_in_file[f"{amount}_core_h"]
+        cell = stated_in_file[f"{amount}_h"]
         if abs(float(cell) - stated[amount] / 3600) > 1e-6 * max(stated["used"], 1):
             yield f"{name}: {amount} {cell} in its file, REST {stated[amount] / 3600}"
 

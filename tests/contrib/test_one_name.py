@@ -69,8 +69,8 @@ ONLY_IN_FILES = {
     "deviation_global_points": "where the page shows fractions of the total",
     "details": "JSON",
     **dict.fromkeys(
-        (f"{name}_core_h" for name in ("entitled", "used", "lent", "missed", "unclear", "borrowed", "adjusted")),
-        "core-hours; answers have core-seconds",
+        (f"{name}_h" for name in ("entitled", "used", "lent", "missed", "unclear", "borrowed", "adjusted")),
+        "hours of the metric; answers have seconds",
     ),
 }
 

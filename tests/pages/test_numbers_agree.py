@@ -43,7 +43,7 @@ def of_adjustment(before: float, after: float) -> Shown:
         return SimpleNamespace(usage=3600.0, actual=actual, priority=0.0, rank=None, factor=None, state="on")
 
     preview: Any = SimpleNamespace(before=numbers(before), after=numbers(after), target=after, usage=-1.0)
-    settings = SimpleNamespace(tolerance={"relative": 0.0, "points": 0.0})
+    settings = SimpleNamespace(metric={"weights": {"cpu_s": 1.0}}, tolerance={"relative": 0.0, "points": 0.0})
     page: Any = SimpleNamespace(view=SimpleNamespace(settings=settings, tree=SimpleNamespace(n_children=[0])), entry=0)
     rows = {label: (first, second) for label, first, second in adjustments.draw_effect(preview, page)["rows"]}
     return rows["Actual"][0], "", rows["Actual"][1]

@@ -68,7 +68,7 @@ def marks(name: str) -> set[str]:
     for snapshot in (newest, store.load_stored("grid", before.pk)):
         i, values = snapshot.tree.index_of_path(PATHS.get(name, f"/{JOBS.get(name, ('',))[0]}/{name}")), snapshot.values
         assert i is not None, name
-        found |= {_digits(values.usage[i]), presentation.core_hours(float(values.usage[i]))}
+        found |= {_digits(values.usage[i]), presentation.hours(float(values.usage[i]))}
         if i and values.actual[i] < 1:
             for share in (values.actual[i], snapshot.actual_global[i], values.priority[i]):
                 found.add(_digits(abs(share)))
@@ -76,7 +76,7 @@ def marks(name: str) -> set[str]:
             found |= {numbers.percent(float(snapshot.actual_global[i]), decimals=n) for n in (1, 4)}
     if name in JOBS:
         _, cores, run_s, _ = JOBS[name]
-        found |= {str(cores * run_s), presentation.core_hours(cores * run_s), f"{cores * run_s / 3600:.6g}"}
+        found |= {str(cores * run_s), presentation.hours(cores * run_s), f"{cores * run_s / 3600:.6g}"}
     return found
 
 

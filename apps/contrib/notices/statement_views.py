@@ -37,8 +37,9 @@ FORMULAS = (
 HEADER = (
     "month",
     "path",
-    *(f"{name}_core_h" for name in AMOUNTS),
-    "adjusted_core_h",
+    "unit",
+    *(f"{name}_h" for name in AMOUNTS),
+    "adjusted_h",
     "target_first",
     "target_last",
     "n_days",
@@ -64,7 +65,7 @@ class DrawnStatement:
 
 def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> DrawnStatement:
     amounts = [
-        (str(label), presentation.core_hours(getattr(line.figures, name)) if line.figures else numbers.UNKNOWN)
+        (str(label), presentation.hours(getattr(line.figures, name)) if line.figures else numbers.UNKNOWN)
         for name, label, _formula in FORMULAS
     ]
     return DrawnStatement(
@@ -81,7 +82,7 @@ def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> 
 def units_text(line: StatementLine) -> str:
     """Usage of the month in each unit, such as 1,200 core-h · 64 GPU-h."""
     return " · ".join(
-        f"{presentation.core_hours(each.delivered * HOUR_S)}{numbers.NBSP}{each.unit}" for each in line.in_units
+        f"{presentation.hours(each.delivered * HOUR_S)}{numbers.NBSP}{each.unit}" for each in line.in_units
     )
 
 
@@ -152,8 +153,8 @@ def corrections(line: StatementLine) -> list[tuple[str, str]]:
     return [(labels[name], presentation.signed_hours(amount)) for name, amount in line.corrections.items()]
 
 
-def table_rows(statement_lines: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
-    """CSV rows; hidden numbers are empty with `suppressed`."""
+def table_rows(statement_lines: Sequence[StatementLine], unit: str) -> Iterator[tuple[Any, ...]]:
+    """CSV rows, amounts in hours of the policy's metric (unit); hidden numbers are empty with `suppressed`."""
     for line in statement_lines:
         figures = line.figures
         amounts = [None if figures is None else getattr(figures, name) / HOUR_S for name in AMOUNTS]
@@ -164,6 +165,7 @@ def table_rows(statement_lines: Sequence[StatementLine]) -> Iterator[tuple[Any, 
         yield (
             line.month.text,
             line.path,
+            unit,
             *amounts,
             None if line.adjusted is None else line.adjusted / HOUR_S,
             *target,
@@ -222,7 +224,7 @@ def table(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
     page = get_statements(policy_slug=policy, uid=uid, month=month, actor=actor_of(request))
     shown = [page.chosen, *page.children] if month else list(page.months)
     file_name = f"statement-{policy}-{lines.name_slug(page.name)}{'-' + page.chosen.month.text if month else ''}.csv"
-    return csv_response(file_name, HEADER, table_rows(shown))
+    return csv_response(file_name, HEADER, table_rows(shown, presentation.hour_unit(page.metric)))
 
 
 def _is_worth_a_row(line: StatementLine, chosen: StatementLine) -> bool:

@@ -1,4 +1,4 @@
-"""Compare a draft's tree with the usage of its log over 90 days."""
+"""Compare a draft's tree with the usage of its log over 90 days, in the metric that its policy will have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
-from django.db import connection
 
 from apps.accounts.account_index import AccountKeys
 from apps.accounts.account_keys import AccountKey
@@ -26,7 +25,9 @@ from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, gro
 from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings, tolerance_at, tolerances_of
 from apps.policies.tree.columns import TreeColumns
-from apps.usage.models import Source
+from apps.priorities.usage_factors import JobClassRow, site_names, weighted_amounts, weighted_resources
+from apps.usage.arrays import load_usage
+from apps.usage.models import JobClass, Source
 
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
@@ -35,13 +36,6 @@ DAYS = 90
 _CURRENT = timedelta(days=2)  # a log that ended earlier is analysed up to its end
 _MOST_LISTED_LOSSES = 50
 _DAY_S = 86_400
-
-_USED = """
-SELECT bucket.account_id, (bucket.hour_at AT TIME ZONE %s)::date, sum(bucket.cpu_s)::float8
-FROM usage_bucket AS bucket
-WHERE bucket.source_id = %s AND bucket.hour_at >= %s AND bucket.hour_at < %s
-GROUP BY 1, 2 HAVING sum(bucket.cpu_s) > 0
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +48,7 @@ class TopEntry:
     entry: int
     target: float
     actual: float
-    used_core_s: float
+    used_s: float
     state: State
     time_in_band: float | None
 
@@ -71,7 +65,7 @@ class Ledger:
     n_days: int
     time_in_band: float | None
     mean_deviation: float | None
-    used_core_s: float
+    used_s: float
 
 
 def top_entries(tree: TreeColumns) -> I8:
@@ -94,7 +88,7 @@ def top_entry_index(tree: TreeColumns, top: I8) -> I8:
 def compare_with_usage(
     tree: TreeColumns, entry_of_account: I4, used: F8, *, half_life_days: float, tolerance: Mapping[str, Any]
 ) -> Ledger:
-    """Compare shares with usage. used: (accounts, days) core-seconds, in ascending order of days; unmapped accounts
+    """Compare shares with usage. used: (accounts, days) in the metric, in ascending order of days; unmapped accounts
     are ignored.
     """
     top = top_entries(tree)
@@ -118,7 +112,7 @@ def compare_with_usage(
             entry=int(top[i]),
             target=float(target[i]),
             actual=float(actual[i]),
-            used_core_s=float(whole[i]),
+            used_s=float(whole[i]),
             state=state_of(
                 target=float(target[i]),
                 actual=float(actual[i]) if total else None,
@@ -136,7 +130,7 @@ def compare_with_usage(
         n_days=inside.shape[1],
         time_in_band=float((target * inside.mean(axis=1)).sum()) if has_days else None,
         mean_deviation=float(deviation.mean()) if has_days else None,
-        used_core_s=total,
+        used_s=total,
     )
 
 
@@ -175,7 +169,7 @@ class Unplaced:
     """An unmapped account, its usage, and suggested entries."""
 
     names: AccountKey
-    core_s: float
+    amount_s: float
     suggestions: Sequence[Suggestion]
 
 
@@ -183,7 +177,7 @@ class Unplaced:
 class TreeVsUsage:
     """Result of the comparison.
 
-    n_users: number of accounts with usage by top-level entry. at_groups: number and core-seconds of accounts mapped to
+    n_users: number of accounts with usage by top-level entry. at_groups: number and usage of accounts mapped to
     a group, because it has no entry for the user.
     """
 
@@ -193,16 +187,16 @@ class TreeVsUsage:
     n_users: dict[int, int]
     unplaced: Sequence[Unplaced]
     n_unplaced: int
-    unplaced_core_s: float
+    unplaced_s: float
     at_groups: tuple[int, float]
     placed: Sequence[tuple[AccountKey, str]]  # manually attached accounts, with the path of the entry
     half_life_days: float
     settings: PolicySettings
 
     @property
-    def used_core_s(self) -> float:
-        """All usage of the log in these days, in core-seconds."""
-        return self.ledger.used_core_s + self.unplaced_core_s
+    def used_s(self) -> float:
+        """All usage of the log in these days."""
+        return self.ledger.used_s + self.unplaced_s
 
 
 def compare_with_log(
@@ -214,7 +208,7 @@ def compare_with_log(
         raise ValueError("There is no log yet.")
     tree = tree_of(beginning)
     span = span_of(beginning.source, zone=zone, at=at)
-    account_ids, used = load_used(beginning.source, span, zone)
+    account_ids, used = load_used(beginning.source, span, zone, settings.metric)
     keys = _keys(account_ids)
     resolver = Resolver(rules_of(beginning, tree), tree)
     entry = resolver.resolve_many(keys)
@@ -234,7 +228,7 @@ def compare_with_log(
         n_users=_users_below(tree, ledger, entry),
         unplaced=_unplaced(tree, keys, entry, by_account),
         n_unplaced=int(lost.sum()),
-        unplaced_core_s=float(by_account[lost].sum()),
+        unplaced_s=float(by_account[lost].sum()),
         at_groups=(int(is_group.sum()), float(by_account[is_group].sum())),
         placed=_placed(tree, beginning),
         half_life_days=half_life_days,
@@ -251,19 +245,24 @@ def span_of(source: Source, *, zone: ZoneInfo, at: datetime) -> Span:
     return Span(last_on - timedelta(days=DAYS - 1), last_on, is_old)
 
 
-def load_used(source: Source, span: Span, zone: ZoneInfo) -> tuple[list[int], F8]:
-    """Ascending account ids, and core-seconds (accounts, 90 days); days are in the site's time zone."""
-    from_at = datetime.combine(span.first_on, time(), zone).astimezone(UTC)
-    to_at = datetime.combine(span.last_on + timedelta(days=1), time(), zone).astimezone(UTC)
-    with connection.cursor() as cursor:
-        cursor.execute(_USED, [zone.key, source.pk, from_at, to_at])
-        rows = cursor.fetchall()
-    account_ids = sorted({row[0] for row in rows})
-    row_of = {account: i for i, account in enumerate(account_ids)}
+def load_used(source: Source, span: Span, zone: ZoneInfo, metric: Mapping[str, Any]) -> tuple[list[int], F8]:
+    """Ascending account ids, and their usage in the metric (accounts, 90 days); days are in the site's time zone."""
+    midnight_at = [datetime.combine(span.first_on + timedelta(days=day), time(), zone) for day in range(DAYS + 1)]
+    rows = load_usage(
+        sources=[source.pk],
+        from_at=midnight_at[0].astimezone(UTC),
+        to_at=midnight_at[-1].astimezone(UTC),
+        sites=site_names(metric),
+        resources=weighted_resources(metric),
+    )
+    classes = {each.id: each for each in map(JobClassRow._make, JobClass.objects.values_list(*JobClassRow._fields))}
+    amount = weighted_amounts(rows, metric=metric, classes=classes)
+    day = np.searchsorted([at.timestamp() for at in midnight_at], rows.hour_epoch, side="right") - 1
+    is_used = amount > 0
+    account_ids, row = np.unique(rows.account_id[is_used], return_inverse=True)
     used = np.zeros((len(account_ids), DAYS))
-    for account, day, core_s in rows:
-        used[row_of[account], (day - span.first_on).days] = core_s
-    return account_ids, used
+    np.add.at(used, (row, day[is_used]), amount[is_used])
+    return account_ids.tolist(), used
 
 
 def _keys(account_ids: Sequence[int]) -> list[AccountKey]:
@@ -286,14 +285,14 @@ def _users_below(tree: TreeColumns, ledger: Ledger, entry: I4) -> dict[int, int]
     return counted
 
 
-def _unplaced(tree: TreeColumns, keys: Sequence[AccountKey], entry: I4, core_s: F8) -> list[Unplaced]:
+def _unplaced(tree: TreeColumns, keys: Sequence[AccountKey], entry: I4, amount_s: F8) -> list[Unplaced]:
     lost = np.flatnonzero(entry == UNMAPPED)
-    order = lost[np.argsort(-core_s[lost], kind="stable")][:_MOST_LISTED_LOSSES].tolist()
+    order = lost[np.argsort(-amount_s[lost], kind="stable")][:_MOST_LISTED_LOSSES].tolist()
     if not order:
         return []
     wanted = {group for i in order for group in groups_of(keys[i])}
     suggester = Suggester(tree, find_neighbours(tree, AccountKeys.of(keys), entry, wanted))
-    return [Unplaced(keys[i], float(core_s[i]), suggester.suggest(keys[i])) for i in order]
+    return [Unplaced(keys[i], float(amount_s[i]), suggester.suggest(keys[i])) for i in order]
 
 
 def _placed(tree: TreeColumns, beginning: FirstPolicyDraft) -> list[tuple[AccountKey, str]]:

@@ -41,7 +41,7 @@ def draw_own_use(own: OwnDays) -> OwnUse:
 
 
 def _core_h(core_s: float) -> str:
-    return f"{presentation.core_hours(core_s)}{numbers.NBSP}{CORE_HOUR.symbol}"
+    return f"{presentation.hours(core_s)}{numbers.NBSP}{CORE_HOUR.symbol}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,13 +216,13 @@ def _line(grid: Grid, row: GridRow, line: Line) -> GridLine:
     cells = tuple(
         Cell(
             _site_name(site),
-            presentation.core_hours(None if row.core_s is None else row.core_s[n]),
+            presentation.hours(None if row.core_s is None else row.core_s[n]),
             number_texts.percent(part) if has_parts and (part := row.part_of(n)) else "",
         )
         for n, site in enumerate(grid.sites)
     )
     ran_elsewhere = row.entry.state == "idle" and bool(row.total_core_s)
-    total = presentation.core_hours(row.total_core_s)
+    total = presentation.hours(row.total_core_s)
     return GridLine(line, row.depth, url, total, cells, why_not, ran_elsewhere)
 
 
@@ -239,7 +239,7 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
         name=_site_name(site),
         standing=standing_of(site.state),
         is_old=site.is_old(at),
-        delivered=presentation.core_hours(site.core_s),
+        delivered=presentation.hours(site.core_s),
         part=part,
         capacity=capacity,
         capacity_note=capacity_note,

@@ -264,4 +264,4 @@ def excerpt(tree: TreeColumns) -> list[Excerpt]:
 def unmapped_text(unmapped: UnmappedUsage) -> str:
     """Warning about usage that would become unmapped by mounting."""
     text = _("Their usage, %(n)s core-hours of the last %(days)s days, would count nowhere.")
-    return text % {"n": presentation.core_hours(unmapped.core_s), "days": DAYS}
+    return text % {"n": presentation.hours(unmapped.core_s), "days": DAYS}

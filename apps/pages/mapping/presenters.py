@@ -151,7 +151,7 @@ def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> d
         # `place` shows no_entry
         "problems": [problem_text(problem) for problem in line.problems if problem.code != "no_entry"],
         "n_accounts": numbers.count(line.n_accounts),
-        "core_h": presentation.core_hours(line.core_s),
+        "core_h": presentation.hours(line.core_s),
         "may_edit": line.may_edit,
         "up": line.may_edit and not line.is_first,
         "down": line.may_edit and not line.is_last,
@@ -164,7 +164,7 @@ def unmapped_line(page: MappingPage, line: UnmappedRow, most_core_s: float) -> d
         "account": line.account,
         "words": account_text(line.key),
         "jobs": numbers.count(round(line.usage.jobs)),
-        "core_h": presentation.core_hours(line.usage.core_s),
+        "core_h": presentation.hours(line.usage.core_s),
         "core_s": line.usage.core_s,
         "bar": round(1 + 69 * line.usage.core_s / most_core_s, 1) if most_core_s and line.usage.core_s else 0,
         "last_at": line.usage.last_at,
@@ -177,7 +177,7 @@ def other_case_line(page: MappingPage, line: OtherCaseRow) -> dict[str, Any]:
     return {
         "account": line.account,
         "words": account_text(line.key),
-        "core_h": presentation.core_hours(line.usage.core_s),
+        "core_h": presentation.hours(line.usage.core_s),
         "counts_at": entry_text(page.rights, line.counts_at),
         "likely": entry_text(page.rights, line.likely),
         "uid": page.rights.tree.uuid(line.likely),
@@ -204,7 +204,7 @@ def head_text(page: MappingPage) -> tuple[str, str]:
         verdict = _("All accounts are mapped") if page.is_whole else _("No unmapped accounts visible to you")
         return verdict, _("Jobs run under account names; rules map accounts to entries.")
     verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": numbers.count(n)}
-    words = {"hours": presentation.core_hours(page.unmapped_core_s)}
+    words = {"hours": presentation.hours(page.unmapped_core_s)}
     if page.total_core_s is None:
         return verdict, _("%(hours)s raw core-hours of the last 30 days are not charged to any entry.") % words
     words["part"] = numbers.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
@@ -245,7 +245,7 @@ def plan_context(plan: Plan) -> dict[str, Any]:
             "%(n)s accounts would move, with %(hours)s core-hours of the last 30 days.",
             n,
         )
-        verdict = text % {"n": numbers.count(n), "hours": presentation.core_hours(plan.core_s)}
+        verdict = text % {"n": numbers.count(n), "hours": presentation.hours(plan.core_s)}
     return {
         "n": n,
         "core_s": plan.core_s,
@@ -258,7 +258,7 @@ def plan_context(plan: Plan) -> dict[str, Any]:
                 "words": account_text(move.key),
                 "before": entry_text(rights, move.before),
                 "after": entry_text(rights, move.after),
-                "core_h": presentation.core_hours(move.usage.core_s),
+                "core_h": presentation.hours(move.usage.core_s),
             }
             for move in moves[:MOST_MEMBER_MOVES]
         ],
@@ -280,7 +280,7 @@ def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
             "before": before,
             "after": after,
             "n": numbers.count(len(members)),
-            "core_h": presentation.core_hours(sum(move.usage.core_s for move in members)),
+            "core_h": presentation.hours(sum(move.usage.core_s for move in members)),
         }
         for (before, after), members in order[:20]
     ]

@@ -149,9 +149,9 @@ def _rules_context(request: HttpRequest, page: MappingPage) -> dict[str, Any]:
         "n_exact": n_exact,
         "members_priority": n_exact + 1 + bool(page.n_attached),
         "by_members": numbers.count(page.n_by_members) if page.n_by_members else "",
-        "members_core_h": presentation.core_hours(page.members_core_s),
+        "members_core_h": presentation.hours(page.members_core_s),
         "attached_accounts": numbers.count(page.n_attached) if page.n_attached else "",
-        "attached_core_h": presentation.core_hours(page.attached_core_s),
+        "attached_core_h": presentation.hours(page.attached_core_s),
     }
 
 

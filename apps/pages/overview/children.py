@@ -114,7 +114,7 @@ class ChildFacts:
     def _why_under(self, entry: EntryRow, days: EntryDays | None) -> KeyedText:
         waiting = self.overview.asked_core_s.get(entry.uid, 0.0)
         if waiting:
-            hours = presentation.core_hours(waiting)
+            hours = presentation.hours(waiting)
             return KeyedText("jobs_wait", _("Its jobs wait: they ask for %(hours)s core-h.") % {"hours": hours})
         if days is None:
             return NOTHING

@@ -12,6 +12,6 @@ from apps.web.texts.decay_phrases import decay_phrase
 def unmapped_text(overview: Overview) -> str:
     """Such as 4.6 core-h, half-life 7 d."""
     settings = overview.settings
-    amount = presentation.core_hours(overview.unmapped_core_s)
+    amount = presentation.hours(overview.unmapped_core_s)
     words = {"amount": amount, "unit": presentation.hour_unit(settings.metric), "decay": decay_phrase(settings.window)}
     return (_("%(amount)s %(unit)s, %(decay)s") if words["decay"] else _("%(amount)s %(unit)s in the window")) % words

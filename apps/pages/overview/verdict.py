@@ -176,7 +176,7 @@ def furthest(drawn: Sequence[Line], overview: Overview) -> dict[str, Furthest | 
     for side in sides:
         line = next((line_of[facts.view.tree.uuid(i)] for i in facts.off_target(side)[:1]), None)
         requested = 0.0 if line is None else overview.asked_core_s.get(line.entry.uid, 0.0)
-        hours = presentation.core_hours(requested) if requested else ""
+        hours = presentation.hours(requested) if requested else ""
         by_side[side] = None if line is None else Furthest(line, hours)
     return by_side
 

@@ -90,6 +90,6 @@ def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
     words = {
         "name": name,
         "unit": unit_of(str(operation["resource"])),
-        "amount": ("+" if seconds > 0 else numbers.MINUS) + presentation.core_hours(abs(seconds)),
+        "amount": ("+" if seconds > 0 else numbers.MINUS) + presentation.hours(abs(seconds)),
     }
     return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % words

@@ -78,7 +78,7 @@ def correction_text(correction: Correction) -> str:
     """A usage adjustment with its unit: +12 core-hours."""
     sign = "+" if correction.amount_s > 0 else numbers.MINUS
     unit = unit_of(correction.resource)
-    return f"{sign}{presentation.core_hours(abs(correction.amount_s))} {unit}"
+    return f"{sign}{presentation.hours(abs(correction.amount_s))} {unit}"
 
 
 def verdict(diff: RevisionDiff) -> str:

@@ -50,7 +50,7 @@ def hours(seconds: float) -> str:
     """A sum of the metric in hours, small ones with decimals, so that sums can be checked."""
     value = seconds / 3600
     if 0 < value < 0.005:
-        return presentation.core_hours(seconds)
+        return presentation.hours(seconds)
     return numbers.number(value, 2 if value < 100 else 0) if value else "0"
 
 

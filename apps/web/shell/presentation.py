@@ -72,7 +72,7 @@ def first_line(text: str) -> str:
 
 
 def hour_unit(metric: Mapping[str, Any]) -> str:
-    """Unit of an hour of usage in a policy's metric: core-h, billing-hours."""
+    """Unit of an hour of usage in a policy's metric: core-h, GPU-hours, billing-hours."""
     return _("core-h") if unit_of_usage(metric) == CORE_S else unit_of_metric(metric["weights"])
 
 
@@ -95,14 +95,14 @@ def shares_short(value: float | None) -> str:
     return shares(float(f"{value:.6g}"))
 
 
-def core_hours(core_seconds: float | None) -> str:
-    """Core-hours without unit: 214,806; one decimal below ten; <0.1 for smaller amounts."""
-    if core_seconds is None:
+def hours(amount_s: float | None) -> str:
+    """Hours of an amount in seconds of any unit, which is named beside: 214,806; one decimal below ten; <0.1 below."""
+    if amount_s is None:
         return UNKNOWN
-    hours = core_seconds / SECONDS_PER_HOUR
-    if 0 < hours < 0.05:
+    amount_h = amount_s / SECONDS_PER_HOUR
+    if 0 < amount_h < 0.05:
         return f"<{number(0.1, 1)}"
-    return number(hours, 1 if 0 < hours < 10 else 0)
+    return number(amount_h, 1 if 0 < amount_h < 10 else 0)
 
 
 def cores(value: float) -> str:
@@ -115,10 +115,10 @@ def cores_text(value: float) -> str:
     return ngettext("%(n)s core", "%(n)s cores", 1 if value == 1 else 2) % {"n": cores(value)}
 
 
-def signed_hours(core_seconds: float) -> str:
-    """Hours of a correction with sign: −120, +0.5, 0."""
-    hours = core_hours(abs(core_seconds))
-    return hours if not core_seconds else f"{MINUS if core_seconds < 0 else '+'}{hours}"
+def signed_hours(amount_s: float) -> str:
+    """As `hours`, with a sign."""
+    text = hours(abs(amount_s))
+    return text if not amount_s else f"{MINUS if amount_s < 0 else '+'}{text}"
 
 
 def age(seconds: float) -> str:

@@ -190,8 +190,8 @@ def signed_hours(seconds: float) -> str:
 
 
 @register.filter
-def core_hours(value: float | None) -> str:
-    return presentation.core_hours(value)
+def hours(amount_s: float | None) -> str:
+    return presentation.hours(amount_s)
 
 
 @register.filter

@@ -90,7 +90,7 @@ def test_a_pack_has_the_numbers_of_statements_and_core_hours(hall: Policy, eva: 
         lines = _rest(eva, "statements", entry=row["path"], month="2026-10")["results"]
         (line,) = [one for one in lines if one["entry"] == row["entry_uid"] and one["month"] == "2026-10"]
         for name in AMOUNTS:
-            assert row[f"{name}_core_h"] == pytest.approx(line["figures"][name] / 3600, rel=1e-12), name
+            assert row[f"{name}_h"] == pytest.approx(line["figures"][name] / 3600, rel=1e-12), name
     table = _rest(eva, "allocations/table", **{"from": "2026-10-01", "to": "2026-10-31"})
     rows = {one["path"]: one for one in table["results"]}
     (physics,) = [one for one in pack["allocations"]["rows"] if one["path"] == "/physics"]
@@ -102,8 +102,8 @@ def test_a_pack_has_the_numbers_of_statements_and_core_hours(hall: Policy, eva: 
     assert [one["reason"] for one in pack["changes"]] == ["r"]
     (held,) = pack["held_back"]
     assert (held["path"], held["by_path"]) == ("/physics", "/biology")
-    (missed,) = [row["missed_core_h"] for row in pack["balance"] if row["path"] == "/physics"]
-    assert held["core_h"] == pytest.approx(missed), "one sibling borrowed all of it"
+    (missed,) = [row["missed_h"] for row in pack["balance"] if row["path"] == "/physics"]
+    assert held["amount_h"] == pytest.approx(missed), "one sibling borrowed all of it"
 
 
 @pytest.mark.parametrize("at_end", ["zero", "archive", 2.5, "keep"])
@@ -133,10 +133,10 @@ def _target(policy: Policy, path: str) -> float:
 def test_fairness_indices_follow_the_balance(hall: Policy, eva: User) -> None:
     pack = _rest(eva, "pack", **OCTOBER)["pack"]
     rows, fairness = pack["balance"], pack["fairness"]
-    received = [row["used_core_h"] / row["entitled_core_h"] for row in rows]
+    received = [row["used_h"] / row["entitled_h"] for row in rows]
     assert fairness["jain"] == pytest.approx(sum(received) ** 2 / (2 * sum(x * x for x in received)))
-    used = sum(row["used_core_h"] for row in rows)
-    beyond = sum(max(row["used_core_h"] - row["entitled_core_h"], 0.0) for row in rows)
+    used = sum(row["used_h"] for row in rows)
+    beyond = sum(max(row["used_h"] - row["entitled_h"], 0.0) for row in rows)
     assert fairness["misplaced_percent"] == pytest.approx(100 * beyond / used)
     assert 0 < fairness["gini"] < 1
 
@@ -151,7 +151,7 @@ def test_the_signed_pack_has_the_same_numbers_and_its_checksum(hall: Policy, eva
 
 def test_a_changed_number_breaks_the_signature(hall: Policy, eva: User) -> None:
     signed = _rest(eva, "pack", **OCTOBER)["signed"].encode()
-    forged = re.sub(rb'"used_core_h":\d+', b'"used_core_h":1', signed, count=1)
+    forged = re.sub(rb'"used_h":\d+', b'"used_h":1', signed, count=1)
     assert forged != signed
     with pytest.raises(BadDocument):
         open_document(forged, trusted=None)
@@ -191,7 +191,7 @@ def test_suppressed_values_stay_suppressed(hall: Policy) -> None:
     pack = open_document(_rest(vera, "pack", **OCTOBER)["signed"].encode(), trusted=None).document
     hidden = pack["balance"]
     assert hidden
-    assert all(row["suppressed"] and row["used_core_h"] is None for row in hidden)
+    assert all(row["suppressed"] and row["used_h"] is None for row in hidden)
     assert all(row["delivered_core_h"] is None for row in pack["allocations"]["rows"])
     assert pack["held_back"] == []
     assert pack["fairness"] is None

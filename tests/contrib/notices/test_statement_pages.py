@@ -92,8 +92,8 @@ def test_a_verdict_without_entitlement_or_with_hidden_figures_has_no_part(line: 
 
 
 def test_a_table_has_no_numbers_of_a_hidden_month() -> None:
-    shown, hidden = list(table_rows([LINE, HIDDEN]))
-    assert (shown[0], shown[1], shown[-3:]) == ("2026-10", "/atlas", ("yes", "no", "no"))
+    shown, hidden = list(table_rows([LINE, HIDDEN], "billing-hours"))
+    assert (shown[:3], shown[-3:]) == (("2026-10", "/atlas", "billing-hours"), ("yes", "no", "no"))
     assert 73.0 in shown
-    assert [value for value in hidden[2:-3] if value is not None] == [0], "the count of missing days"
+    assert [value for value in hidden[3:-3] if value is not None] == [0], "the count of missing days"
     assert hidden[-3:] == ("yes", "yes", "no")

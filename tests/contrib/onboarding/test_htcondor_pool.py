@@ -72,7 +72,7 @@ def test_users_count_in_the_groups_that_htcondor_charges(golden_dir: Path, name:
     settings = proposed_settings(beginning)
     assert settings.window["half_life_s"] == 43_200
     against = compare_with_log(beginning, zone=UTC, settings=settings, at=clock.now(), actor=COMMAND)
-    used = {against.tree.path(top.entry): top.used_core_s for top in against.ledger.top}
+    used = {against.tree.path(top.entry): top.used_s for top in against.ledger.top}
     assert used == pytest.approx({"/group_physics": 10, "/group_chem": 30})
     assert {each.names.user_name for each in against.unplaced} == {"u3", "u4", "u5"}
 

@@ -52,7 +52,7 @@ def test_days_and_tolerance_equal_a_manual_calculation(tree: TreeColumns) -> Non
     whole = sum(float(days.sum()) for days in rows.values())
     total = sum(shares.values())
     assert ledger.n_days == 9
-    assert ledger.used_core_s == pytest.approx(whole, rel=1e-12)
+    assert ledger.used_s == pytest.approx(whole, rel=1e-12)
     inside: dict[str, int] = dict.fromkeys(rows, 0)
     deviations = []
     for day in range(3, 12):

@@ -1,7 +1,8 @@
 """Builds the JSON document of a pack with the rights of one actor.
 
 Numbers are those of the core-hour table and of monthly statements. People are left out; what the actor may not see is
-null with `suppressed`. Amounts are in the policy's metric (core-hours if it weights cores only).
+null with `suppressed`. `balance` and `held_back` are in hours of the policy's metric, named by `unit`; allocations in
+hours of their own unit.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving.served_snapshot import instant
 from apps.series.days import site_zone
 from apps.series.months import Month, day_today, month_of, read_month
+from apps.web.shell.presentation import hour_unit
 
 FORMAT = "fairshare-pack/1"
 MOST_PACK_MONTHS = 12
@@ -96,6 +98,7 @@ def get_pack(query: PackQuery, *, actor: Actor) -> Json:
             for unit in policy_units(view.policy)
             if not unit.is_core_hour
         ],
+        "unit": hour_unit(view.settings.metric),
         "balance": balance,
         "fairness": fairness_among(balance[-len(children) :]) if 0 < len(children) == len(groups) else None,
         "held_back": held_back_pairs(view, children, period),

@@ -33,7 +33,7 @@ MOST_PACK_ROWS = 200
 _MOST_READ_ROWS = 5_000  # rows of the core-hour table, including people
 MOST_PAIRS = 20
 _HOUR_S = 3600.0
-_LEAST_CORE_H = 1e-6
+_LEAST_H = 1e-6
 
 Json = dict[str, Any]
 
@@ -78,7 +78,7 @@ def balance_rows(view: PolicyView, entries: Sequence[int], months: Sequence[Mont
         own = [lines[i, month] for month in months]
         hidden = any(line.suppressed for line in own)
         known = [] if hidden else [line.figures for line in own if line.figures is not None]
-        sums = {f"{name}_core_h": sum(getattr(figures, name) for figures in known) / _HOUR_S for name in AMOUNTS}
+        sums = {f"{name}_h": sum(getattr(figures, name) for figures in known) / _HOUR_S for name in AMOUNTS}
         rows.append(
             {
                 "entry_uid": str(view.tree.uuid(i)),
@@ -99,12 +99,10 @@ def fairness_among(rows: Sequence[Json]) -> Json | None:
 
     Demand is what was used plus what was missed while jobs waited.
     """
-    known = [row for row in rows if row["used_core_h"] is not None and row["entitled_core_h"]]
-    if len(known) < 2 or any(row["suppressed"] for row in rows) or not any(row["used_core_h"] for row in known):
+    known = [row for row in rows if row["used_h"] is not None and row["entitled_h"]]
+    if len(known) < 2 or any(row["suppressed"] for row in rows) or not any(row["used_h"] for row in known):
         return None
-    entitled, used, missed = (
-        np.array([row[f"{name}_core_h"] for row in known]) for name in ("entitled", "used", "missed")
-    )
+    entitled, used, missed = (np.array([row[f"{name}_h"] for row in known]) for name in ("entitled", "used", "missed"))
     measures = fairness(entitled, used, demand=used + missed)
     return {
         "jain": measures.jain,
@@ -129,15 +127,15 @@ def held_back_pairs(view: PolicyView, children: Sequence[int], period: Period) -
     borrowed = np.where(is_counted, by_day.borrowed, 0.0)
     whole = borrowed.sum(axis=0)
     part = np.divide(borrowed, whole, out=np.zeros_like(borrowed), where=whole > 0)
-    core_h = missed @ part.T / _HOUR_S
-    order = np.argsort(-core_h, axis=None, kind="stable")[:MOST_PAIRS]
+    amounts_h = missed @ part.T / _HOUR_S
+    order = np.argsort(-amounts_h, axis=None, kind="stable")[:MOST_PAIRS]
     pairs = [divmod(int(n), len(children)) for n in order]
     return [
         {
             "path": view.tree.path(children[child]),
             "by_path": view.tree.path(children[other]),
-            "core_h": float(core_h[child, other]),
+            "amount_h": float(amounts_h[child, other]),
         }
         for child, other in pairs
-        if core_h[child, other] > _LEAST_CORE_H
+        if amounts_h[child, other] > _LEAST_H
     ]

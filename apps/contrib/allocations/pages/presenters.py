@@ -64,7 +64,7 @@ class AllocationLine:
 
 def amount(value: float | None) -> str:
     """Hours of any unit without it, such as 10,080,000; with one decimal below ten; a dash if unknown."""
-    return presentation.core_hours(None if value is None else value * presentation.SECONDS_PER_HOUR)
+    return presentation.hours(None if value is None else value * presentation.SECONDS_PER_HOUR)
 
 
 def quantity(value: float | None, unit: str) -> str:

@@ -131,9 +131,9 @@ def config_facts(config: Mapping[str, Any] | None) -> list[Fact]:
 def verdict(against: TreeVsUsage) -> Verdict:
     """Headline such as “In 90 days, 3 of your 6 groups reached their targets”."""
     groups = [row for row in against.ledger.top if _is_group(against, row)] or list(against.ledger.top)
-    if not against.used_core_s:
+    if not against.used_s:
         return Verdict("no_usage", _("No usage in these 90 days: nothing to compare"))
-    if not against.ledger.used_core_s:
+    if not against.ledger.used_s:
         return Verdict("none_placed", _("None of this usage maps to your tree"))
     n_reached = sum(row.state in ("on", "idle") for row in groups)
     n_days = against.ledger.n_days
@@ -166,7 +166,7 @@ def extremes(against: TreeVsUsage) -> list[tuple[str, str]]:
         remarks.append((_name(against, over), _("used %(points)s points more than its share.") % _points(over)))
     if under is not None:
         remarks.append((_name(against, under), _("used %(points)s points less than its share.") % _points(under)))
-    if against.ledger.used_core_s:
+    if against.ledger.used_s:
         remarks.append(("", _("This is how your scheduler worked with its current shares.")))
     return remarks
 
@@ -216,11 +216,11 @@ def account_text(names: AccountKey) -> tuple[str, str]:
 
 
 def _actual(against: TreeVsUsage, row: TopEntry) -> float | None:
-    return row.actual if against.ledger.used_core_s else None
+    return row.actual if against.ledger.used_s else None
 
 
 def _balance(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, decimals: int | None = None) -> Balance:
-    actual, has_usage = _actual(against, row), row.used_core_s > 0
+    actual, has_usage = _actual(against, row), row.used_s > 0
     return presentation.balance(actual, row.target, has_usage=has_usage, tolerance=tolerance, decimals=decimals)
 
 
@@ -251,7 +251,7 @@ def _unplaced_line(tree: TreeColumns, unplaced: Unplaced) -> UnplacedLine:
         names=unplaced.names,
         title=title,
         detail=detail,
-        amount=presentation.core_hours(unplaced.core_s),
+        amount=presentation.hours(unplaced.amount_s),
         value="" if best is None else tree.path(best.entry),
         why="" if best is None else reason_text(best),
         why_key="" if best is None else best.why,

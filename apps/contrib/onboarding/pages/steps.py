@@ -237,7 +237,7 @@ def _against_context(
         "scale": scale,
         "unplaced": setup_presenters.unplaced_lines(against),
         "placed": [(*setup_presenters.account_text(names), path) for names, path in against.placed],
-        "unplaced_part": numbers.percent(against.unplaced_core_s / against.used_core_s if against.used_core_s else 0.0),
+        "unplaced_part": numbers.percent(against.unplaced_s / against.used_s if against.used_s else 0.0),
         "paths": [tree.path(i) for i in range(1, min(len(tree), _PATHS + 1)) if not tree.is_reserve[i]],
         "time_in_band": against.ledger.time_in_band,
         "deviation": None if against.ledger.mean_deviation is None else numbers.points(against.ledger.mean_deviation),

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from apps.accounts.selectors import display_name
@@ -59,6 +60,8 @@ def draw(page: AdjustmentsPage) -> dict[str, Any]:
         "may_adjust": page.may_adjust,
         "as_of": view.as_of,
         "summary": summary(page),
+        "usage_unit": presentation.hour_unit(view.settings.metric),
+        "usage_title": _("%(unit)s now") % {"unit": capfirst(presentation.hour_unit(view.settings.metric))},
     }
 
 
@@ -68,7 +71,12 @@ def summary(page: AdjustmentsPage) -> str:
     own = [line.usage for line in page.lines if line.is_active and line.adjustment.entry_uid == here]
     if not own:
         return ""
-    return _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(sum(own))}
+    return _amounts_to(sum(own), page)
+
+
+def _amounts_to(usage: float, page: AdjustmentsPage) -> str:
+    unit = presentation.hour_unit(page.view.settings.metric)
+    return _("Amounts to %(amount)s %(unit)s now, after decay.") % {"amount": signed_hours(usage), "unit": unit}
 
 
 def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
@@ -80,14 +88,14 @@ def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, 
         _standing(numbers, preview.target, tolerance, decimals) for numbers in (preview.before, preview.after)
     )
     rows = [
-        (_("Core-hours"), before["usage"], after["usage"]),
+        (capfirst(presentation.hour_unit(view.settings.metric)), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
         (_("Priority"), before["priority"], after["priority"]),
     ]
     if preview.before.rank is not None or preview.after.rank is not None:
         rows += [(_("Rank"), before["rank"], after["rank"]), (_("Factor"), before["factor"], after["factor"])]
     return {
-        "usage": _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(preview.usage)},
+        "usage": _amounts_to(preview.usage, page),
         "is_nothing": preview.usage == 0,
         "balance_before": before["balance"],
         "balance_after": after["balance"],
@@ -98,7 +106,7 @@ def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, 
 def _standing(numbers: EntryNumbers, target: float | None, tolerance: Tolerance, decimals: int) -> dict[str, Any]:
     balance = presentation.balance_of(numbers.state, numbers.actual, target, tolerance=tolerance, decimals=decimals)
     return {
-        "usage": presentation.core_hours(numbers.usage),
+        "usage": presentation.hours(numbers.usage),
         "actual": number_texts.compare_shares(numbers.actual, target, decimals=decimals).actual,
         "priority": number_texts.signed(numbers.priority),
         "rank": number_texts.UNKNOWN if numbers.rank is None else number_texts.count(numbers.rank),

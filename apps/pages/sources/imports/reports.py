@@ -241,7 +241,7 @@ def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
         n = int(result["n_accounts"])
         facts.append(ngettext("%(n)s account", "%(n)s accounts", n) % {"n": number_texts.count(n)})
     if "cpu_s" in result:
-        facts.append(_("%(n)s core-hours") % {"n": presentation.core_hours(float(result["cpu_s"]))})
+        facts.append(_("%(n)s core-hours") % {"n": presentation.hours(float(result["cpu_s"]))})
     if facts:
         sentences.append(", ".join(facts) + ".")
     if counts["late"]:

@@ -165,7 +165,7 @@ def _unmapped(line: SourceLine, issues: DataIssues) -> Finding | None:
     n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
     text = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": numbers.count(n)}
     if core_s is not None:
-        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.core_hours(core_s)}
+        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.hours(core_s)}
     return _finding(
         _WARN, line, text, _("Add a mapping rule; it applies from the next recompute, without a new import.")
     )
@@ -181,7 +181,7 @@ def _too_late(line: SourceLine, issues: DataIssues) -> Finding | None:
         n,
     ) % {"n": numbers.count(n)}
     if core_s is not None:
-        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.core_hours(core_s)}
+        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.hours(core_s)}
     return _finding(_WARN, line, text, _("If it matters, add a usage adjustment."))
 
 
