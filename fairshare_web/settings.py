@@ -30,8 +30,9 @@ from fairshare_web.environment import (
     env_time_zone,
     env_url,
 )
-from fairshare_web.settings_file import read_settings_file, refuse_unknown_names
+from fairshare_web.settings_file import forget_services, read_settings_file, refuse_unknown_names
 
+forget_services()
 read_settings_file()  # before anything asks the environment
 refuse_unknown_names()
 

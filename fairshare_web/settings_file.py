@@ -32,8 +32,9 @@ OF_OTHERS = {
     *("FAIRSHARE_TESTS_END_S", "FAIRSHARE_CLUSTER_FAULTS", "FAIRSHARE_CLUSTER_SPEED"),  # the suite
     *("FAIRSHARE_ROOTS", "FAIRSHARE_SLURM_RELEASE", "FAIRSHARE_STARTS_MINUTES", "FAIRSHARE_STARTS_SEED"),  # the suite
 }
-# What Kubernetes and links of Docker add for a service of the name fairshare.
-_OF_CLUSTERS = re.compile(r"FAIRSHARE_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_\w+|NAME|ENV_\w+)")
+# What Kubernetes and links of Docker add for each service whose name begins so, behind the name.
+_OF_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?|NAME|ENV_\w+)")
+_ADDRESS = re.compile(r"(tcp|udp|sctp)://")  # value of the variable of its port, which no setting has
 _READ = re.compile(r'\benv_\w+\(\s*"([A-Z_]+)"')
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 SECRET_NAMES = re.compile(r"PASSWORD|CLIENT_SECRET|SECRET_KEY|PEPPERS|PSEUDONYM_KEY")
@@ -65,14 +66,27 @@ def read_settings_file(environ: MutableMapping[str, str] = os.environ) -> None:
             environ[name] = value
 
 
+def forget_services(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Remove the variables that Kubernetes or a link of Docker adds for services of other names, such as fairshare-db.
+
+    A service is known by NAME_PORT, which holds an address such as tcp://10.0.0.7:5432, or by NAME_SERVICE_HOST beside
+    NAME_SERVICE_PORT. A setting of such a name stays, unless it holds an address.
+    """
+    known = known_names()
+    ours = [name for name in environ if name.startswith(_PREFIX)]
+    services = {name.removesuffix("_PORT") for name in ours if name.endswith("_PORT") and _ADDRESS.match(environ[name])}
+    hosts = {name.removesuffix("_SERVICE_HOST") for name in ours if name.endswith("_SERVICE_HOST")}
+    services |= {service for service in hosts if f"{service}_SERVICE_PORT" in environ}
+    for name in ours:
+        is_added = any(name.startswith(service) and _OF_SERVICE.fullmatch(name[len(service) :]) for service in services)
+        if is_added and (name not in known or _ADDRESS.match(environ[name])):
+            del environ[name]
+
+
 def refuse_unknown_names(environ: Mapping[str, str] = os.environ) -> None:
     """Raises ImproperlyConfigured for a variable of the environment that nothing reads: most likely a typing error."""
     known = known_names() | {VARIABLE} | OF_OTHERS
-    unknown = [
-        name
-        for name in sorted(environ)
-        if name.startswith(_PREFIX) and name not in known and not _OF_CLUSTERS.fullmatch(name)
-    ]
+    unknown = [name for name in sorted(environ) if name.startswith(_PREFIX) and name not in known]
     if unknown:
         raise ImproperlyConfigured(f"The environment has {', '.join(_not_known(name, known) for name in unknown)}.")
 

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from apps.core.code_paths import REPOSITORY
 from docsite.settings import read_variables
-from fairshare_web.settings_file import known_names, read_settings_file, refuse_unknown_names
+from fairshare_web.settings_file import forget_services, known_names, read_settings_file, refuse_unknown_names
 
 
 def read(path: Path, text: str, *, mode: int = 0o600, **environ: str) -> dict[str, str]:
@@ -67,13 +67,45 @@ def test_an_unknown_name_in_the_environment_is_refused_by_name(name: str, says: 
     assert "a secret" not in str(refused.value)
 
 
-def test_names_of_other_programs_and_of_clusters_are_left_alone() -> None:
-    named = {
-        "FAIRSHARE_SERVICE_HOST",
-        "FAIRSHARE_PORT_8000_TCP_ADDR",
-        "FAIRSHARE_SERVICE_PORT_HTTP",
-        "FAIRSHARE_CONFIG",
+@pytest.mark.parametrize("service", ["FAIRSHARE", "FAIRSHARE_DB", "FAIRSHARE_EMAIL", "FAIRSHARE_POSTGRES_RW"])
+def test_what_kubernetes_adds_for_a_service_stops_no_start(service: str) -> None:
+    """Also where the name of a setting meets that of a service, as FAIRSHARE_EMAIL_PORT does."""
+    environ = {
+        **{f"{service}_SERVICE_HOST": "10.0.0.7", f"{service}_SERVICE_PORT": "5432"},
+        **{f"{service}_SERVICE_PORT_PSQL": "5432", f"{service}_PORT": "tcp://10.0.0.7:5432"},
+        **{f"{service}_PORT_5432_TCP": "tcp://10.0.0.7:5432", f"{service}_PORT_5432_TCP_PROTO": "tcp"},
+        **{f"{service}_PORT_5432_TCP_PORT": "5432", f"{service}_PORT_5432_TCP_ADDR": "10.0.0.7"},
+        **{f"{service}_NAME": "/web/db", f"{service}_ENV_PGDATA": "/d", "OTHER_PORT": "tcp://10.0.0.8:1"},
+        "FAIRSHARE_SITE": "Nord grid",
     }
+    forget_services(environ)
+    assert environ == {"FAIRSHARE_SITE": "Nord grid", "OTHER_PORT": "tcp://10.0.0.8:1"}
+    refuse_unknown_names(environ)
+
+
+def test_a_setting_of_the_name_of_a_service_stays() -> None:
+    """Kubernetes leaves out what the pod sets by itself."""
+    given = {"FAIRSHARE_PORT": "8000", "FAIRSHARE_EMAIL_PORT": "25"}
+    added = {
+        "FAIRSHARE_SERVICE_HOST": "10.0.0.7",
+        "FAIRSHARE_SERVICE_PORT": "80",
+        "FAIRSHARE_PORT_80_TCP_ADDR": "10.0.0.7",
+    }
+    environ = {**given, **added}
+    forget_services(environ)
+    assert environ == given
+
+
+def test_a_misspelt_setting_beside_a_service_is_refused() -> None:
+    environ = {"FAIRSHARE_DB_PORT": "tcp://10.0.0.7:5432", "FAIRSHARE_EMAIL_PORTS": "25", "FAIRSHARE_PORT": "8000"}
+    forget_services(environ)
+    assert environ == {"FAIRSHARE_EMAIL_PORTS": "25", "FAIRSHARE_PORT": "8000"}
+    with pytest.raises(ImproperlyConfigured, match=r"FAIRSHARE_EMAIL_PORTS.*FAIRSHARE_EMAIL_PORT"):
+        refuse_unknown_names(environ)
+
+
+def test_names_of_other_programs_are_left_alone() -> None:
+    named = {"FAIRSHARE_CONFIG"}
     for file in (
         "docker/.env.example",
         "docker/compose.yaml",
