@@ -416,6 +416,10 @@ STORAGES = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 33 * 1024**2  # REST body 32 MB; usage uploads are streamed to disk
 FILE_UPLOAD_TEMP_DIR = str(private_dir(VAR / "tmp"))  # a large log must not fill /tmp
+FILE_UPLOAD_HANDLERS = [
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "apps.web.unnamed_uploads.UnnamedFileUploadHandler",
+]
 
 REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -175,7 +175,7 @@ def run_import(run: Run, lease: Lease) -> dict[str, Any]:
         raise
     if not usage_import.dry_run:
         uploads.remove(usage_import.stored_path)
-    # StoredVersions files of unfinished imports, and of dry runs that can still be confirmed.
+    # Stored files of unfinished imports, and of dry runs that can still be confirmed.
     unfinished = Q(run__state__in=(Run.State.QUEUED, Run.State.RUNNING))
     confirmable = Q(dry_run=True, run__finished_at__gte=lease.clock() - uploads.KEPT)
     uploads.remove_unused(

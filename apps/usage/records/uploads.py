@@ -98,12 +98,14 @@ def remove(name: str) -> None:
 
 
 def remove_unused(known: Iterable[str], *, at: datetime) -> None:
-    """Remove old files that are not in `known`: of failed requests, and of dry runs that were never confirmed."""
+    """Remove old files that are not in `known`: of failed requests, and of dry runs that were never confirmed; and what
+    killed processes left in the folder of temporary files.
+    """
     kept, oldest_s = set(known), (believed(at) - KEPT).timestamp()
-    directory = path_of("x").parent
-    for path in directory.glob("*.usage") if directory.is_dir() else ():
+    left = Path(settings.FILE_UPLOAD_TEMP_DIR)
+    for path in (*path_of("x").parent.glob("*.usage"), *(each for each in left.rglob("*") if not each.is_dir())):
         with suppress(FileNotFoundError):
-            if path.name not in kept and path.stat().st_mtime < oldest_s:
+            if path.name not in kept and path.lstat().st_mtime < oldest_s:
                 path.unlink()
 
 

@@ -338,17 +338,22 @@ def test_only_those_who_may_write_import_and_only_the_owner_sees_it() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
-def test_abandoned_files_are_removed_after_a_day(tmp_path: Path) -> None:
+def test_abandoned_files_are_removed_after_a_day(tmp_path: Path, settings: Any) -> None:
+    settings.FILE_UPLOAD_TEMP_DIR = str(tmp_path / "tmp")
+    left = tmp_path / "tmp" / "tmpab" / "dump.cfg"  # of a killed process
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"x")
     stray = uploads.path_of("stray.usage")
     stray.parent.mkdir(parents=True, exist_ok=True)
     stray.write_bytes(b"x")
     fresh = uploads.path_of("fresh.usage")
     fresh.write_bytes(b"x")
     old = (AT - timedelta(days=2)).timestamp()
-    os.utime(stray, (old, old))
+    for path in (stray, left):
+        os.utime(path, (old, old))
     os.utime(fresh, (AT.timestamp(), AT.timestamp()))
     uploads.remove_unused([], at=AT)
-    assert (stray.exists(), fresh.exists()) == (False, True)
+    assert (stray.exists(), left.exists(), fresh.exists()) == (False, False, True)
 
 
 @pytest.mark.django_db(transaction=True)

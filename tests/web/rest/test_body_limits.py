@@ -31,7 +31,7 @@ from apps.policies.tree import names
 from apps.usage.parsers import lines, records_json
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES
 from apps.web.rest import answers, parsing
-from apps.web.rest.body_limits import DEFAULT, KB, MB, MOST_LOOKUP_ACCOUNTS, limit_of, limits_by_route
+from apps.web.rest.body_limits import DEFAULT, MB, MOST_LOOKUP_ACCOUNTS, limit_of, limits_by_route
 from apps.web.rest.bounded_fields import MOST_ERRORS, MOST_OBJECT_NAMES, BoundedDictField, BoundedListField
 from apps.web.rest.errors import Refusal
 from tests.material import REPOSITORY

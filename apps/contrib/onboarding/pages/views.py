@@ -6,7 +6,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -40,6 +39,7 @@ from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from apps.pages.sources.imports.reports import size
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of, fragment, is_htmx
+from apps.web.unnamed_uploads import UnnamedFileUploadHandler
 
 MOST_TREE_BYTES = 64 * 2**20
 _FORM_BYTES = 1_000_000  # allowance for the other fields and boundaries of the request
@@ -278,4 +278,4 @@ def _refuse_too_large(request: HttpRequest, limit: int) -> None:
         raise TooLarge(
             _("A file has at most %(size)s here: an administrator can import it by command.") % {"size": size(limit)}
         )
-    request.upload_handlers = [TemporaryFileUploadHandler(request)]
+    request.upload_handlers = [UnnamedFileUploadHandler(request)]

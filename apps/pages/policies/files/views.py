@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
-from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -30,6 +29,7 @@ from apps.priorities.sentences import numbers
 from apps.web.shell.forms import read_action
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of
+from apps.web.unnamed_uploads import UnnamedFileUploadHandler
 
 MOST_UPLOAD_BYTES = 64 * 2**20
 _MOST_ENTRIES_CHECKED = 20_000  # entries of a policy up to which the page lists what each format leaves out
@@ -62,7 +62,7 @@ def _prepare_upload(request: HttpRequest) -> None:
     """Reject a request that is too large before reading it; stream the file to disk instead of into memory."""
     if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_UPLOAD_BYTES + _FORM_BYTES:
         raise TooLarge(_("A file has at most %(n)s MB here: an administrator can import it by command.") % {"n": 64})
-    request.upload_handlers = [TemporaryFileUploadHandler(request)]
+    request.upload_handlers = [UnnamedFileUploadHandler(request)]
 
 
 @csrf_protect

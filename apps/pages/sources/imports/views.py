@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
-from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -42,6 +41,7 @@ from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.records.imports import MOST_REJECTED_KEPT
 from apps.web.shell import presentation
 from apps.web.shell.requests import SeeOther, actor_of, csv_response, fragment, is_htmx
+from apps.web.unnamed_uploads import UnnamedFileUploadHandler
 
 REJECTED_PER_PAGE = 25
 _FORM_BYTES = 1_000_000  # allowance for the other fields and boundaries of the request
@@ -57,7 +57,7 @@ def upload(request: HttpRequest) -> HttpResponse:
         limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
         if int(request.META.get("CONTENT_LENGTH") or 0) > limit + _FORM_BYTES:
             raise _too_large(limit)
-        request.upload_handlers = [TemporaryFileUploadHandler(request)]
+        request.upload_handlers = [UnnamedFileUploadHandler(request)]
     return _upload(request)
 
 

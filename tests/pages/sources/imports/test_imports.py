@@ -6,7 +6,9 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -269,7 +271,7 @@ def test_an_upload_is_streamed_to_disk(as_admin: Client, source: Source, monkeyp
     original = services.start_import
 
     def start(new: services.NewImport, **rest: Any) -> Import:
-        kept.append(Path(new.file.name).is_file())
+        kept.append(stat.S_ISREG(os.fstat(new.file.fileno()).st_mode))
         return original(new, **rest)
 
     monkeypatch.setattr(services, "start_import", start)
