@@ -115,6 +115,9 @@ class Application:
         environ["wsgi.input"] = await reader.finished()
         environ["CONTENT_LENGTH"] = str(reader.n_bytes)  # also of a chunked one
         environ.pop("HTTP_TRANSFER_ENCODING", None)
+        if reader.n_bytes <= UNSEEN_BYTES and lanes.holds_much(environ):  # long, but for its packing
+            with contextlib.suppress(BodyWanted):
+                return await self._from_threads(without_body(environ, reader.n_bytes))
         return None
 
     def _from_memory(self, environ: Environ) -> Answer | None:

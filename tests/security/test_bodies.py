@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 import pytest
@@ -274,13 +275,41 @@ def test_large_and_packed_bodies_have_threads_of_their_own() -> None:
     for path in ("/api/v1/policies/grid/document", "/usage/import/"):
         assert lane(b"x" * 250_000, path) is lanes.REST
         assert lane(b"x" * 300_000, path) is lanes.LARGE
-        for packed in (gzip.compress(b"x"), zstandard.compress(b"x")):
-            assert lane(b"x" * 10_000 + packed, path) is lanes.REST, "it has few bytes when it is unpacked"
-            assert lane(b"x" * 20_000 + packed, path) is lanes.LARGE, "a form with a packed file"
+        for pack in (gzip.compress, zstandard.compress):
+            short, much = pack(b"x" * 250_000), pack(b"x" * 300_000)
+            assert len(much) < 1_000
+            for before in (b"", b"x" * 100, b"x" * 20_000):  # a form with a packed file
+                assert lane(before + short, path) is lanes.REST, "it has few bytes when it is unpacked"
+                assert lane(before + much, path) is lanes.LARGE
+                assert lane(before + short + b"--" + short, path) is lanes.LARGE, "two files"
+            assert lane(b"x" * 100 + much[:20], path) is lanes.REST, "its reader refuses it"
+        assert lane(b"\x1f\x8b\x08" * 1_000, path) is lanes.LARGE, "more marks than files"
     environ = environ_of(scope(raw_path=b"/api/v1/policies/grid/document"))
     assert lanes.lane_of(bodies.without_body(environ, 300_000)) is lanes.REST, "its sender is not known yet"
     with large_bodies.temporary_file() as on_disk:
         assert lanes.lane_of({**environ, "CONTENT_LENGTH": "2000000", "wsgi.input": on_disk}) is lanes.LARGE
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_stranger_has_packed_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """17 kB of nobody started a process of 225 MB, and shared its queue."""
+    monkeypatch.setattr(lanes, "LARGE", None)
+    body = gzip.compress(Random(1).randbytes(20_000) + b"x" * 1_000_000)
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    messages = pieces(body)
+
+    async def receive() -> Message:
+        return next(messages)
+
+    path = "/api/v1/policies/grid/document"
+    headers = [(b"host", b"localhost"), (b"content-length", str(len(body)).encode()), (b"content-encoding", b"gzip")]
+    asked = scope(headers=headers, path=path, raw_path=path.encode(), method="PUT")
+    in_a_loop(Application()(asked, receive, send))
+    assert sent[0]["status"] == 401
 
 
 def test_a_failure_of_the_server_itself_is_a_problem_document(monkeypatch: pytest.MonkeyPatch) -> None:
