@@ -29,6 +29,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFou
 
 DAYS = 90
 MOST_TOKEN_DAYS = 365
+MOST_TOKENS = 100  # valid ones of a person: each that is used costs every web process a little, all the time
 ROTATION_GRACE = timedelta(hours=24)
 LAST_USED_EVERY = timedelta(seconds=60)
 # Scopes that users may give their own tokens; only administrators give the others.
@@ -70,6 +71,9 @@ def make_token(new: NewToken, *, at: datetime, actor: Actor) -> tuple[Token, str
         raise _invalid("policy", _("A subtree belongs to a policy: name it too."))
     if new.scheduler_name and not new.policy_slug:
         raise _invalid("policy", _("A scheduler belongs to a policy: name it too."))
+    if Token.objects.filter(user=new.user, revoked_at=None, expires_at__gt=at).count() >= MOST_TOKENS:
+        message = _("%(user)s has %(most)d valid tokens, the most allowed: revoke one first.")
+        raise Conflict(message % {"user": new.user.username, "most": MOST_TOKENS}, code="too_many_tokens")
     alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
     public_id, secret = "".join(secrets.choice(alphabet) for _place in range(12)), secrets.token_hex(32)
     version = len(settings.FAIRSHARE_TOKEN_PEPPERS) - 1

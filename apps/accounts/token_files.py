@@ -23,7 +23,7 @@ from typing import Any
 from django.conf import settings
 
 from apps.accounts.sign_in.sealing import seal, unseal
-from apps.core.derived_state import in_files
+from apps.core.derived_state import in_files, in_memory
 from apps.core.errors import Unavailable
 from apps.core.mapped_columns import delete_abandoned
 from apps.core.private_dirs import InsecureDirectory, private_dir
@@ -36,6 +36,14 @@ DERIVED_STATE = (
         inputs="token, person, rights, orders",
         range="the state of the rows that it names, for a day",
         ends="a change of these rows, within seconds; a day; a file of a later instant isn't believed",
+    ),
+    in_memory(
+        "_opened",
+        holds="opened files of tokens, which are listed every few seconds",
+        key="path, inode, length and time of change of the file",
+        inputs="the file",
+        range="the files of the last list",
+        ends="another file in its place, which has another inode; its deletion",
     ),
 )
 
@@ -96,10 +104,11 @@ def list_files(*, at: datetime) -> Iterator[tuple[Path, TokenFile]]:
     """All that count; others are deleted."""
     with suppress(OSError):
         delete_abandoned(directory())
-        for path in sorted(directory().iterdir()):
-            if path.name.startswith("."):
-                continue
-            file = _open(path)
+        paths = [path for path in sorted(directory().iterdir()) if not path.name.startswith(".")]
+        for gone in _opened.keys() - set(paths):
+            _opened.pop(gone, None)
+        for path in paths:
+            file = _open_once(path)
             if file is None or path.name != _file_name(file.prefix, file.kind, file.name) or not file.is_valid(at):
                 path.unlink(missing_ok=True)
             else:
@@ -126,6 +135,22 @@ def secret_name(text: str) -> str:
 
 def directory() -> Path:
     return Path(settings.VAR) / "tokens"
+
+
+_opened: dict[Path, tuple[tuple[int, int, int], TokenFile | None]] = {}
+
+
+def _open_once(path: Path) -> TokenFile | None:
+    """As `_open`, for a file that is listed again and again: it is read anew once another is in its place."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+    known = _opened.get(path)
+    if known is None or known[0] != stamp:
+        known = _opened[path] = (stamp, _open(path))
+    return known[1]
 
 
 def _open(path: Path) -> TokenFile | None:

@@ -599,3 +599,33 @@ def test_an_invalid_user_is_refused(eva: User, username: str, password: str, ref
 def test_only_administrators_create_users(as_alice: Actor) -> None:
     with pytest.raises(NotAllowed):
         make_user(username="x", email="", password=None, is_admin=False, actor=as_alice)
+
+
+def test_a_person_has_so_many_valid_tokens(alice: User, at: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.accounts.services.MOST_TOKENS", 2)
+    first, _text = _made(alice, at, days=1)
+    second, _text = _made(alice, at)
+    with pytest.raises(Conflict, match="2 valid tokens, the most allowed: revoke one first") as refused:
+        _made(alice, at)
+    assert refused.value.code == "too_many_tokens"
+    _made(alice, at + DAY)  # the first has expired
+    revoke_token(token_id=second.pk, at=at + DAY, actor=COMMAND)
+    _made(alice, at + DAY)
+    assert first.expires_at == at + DAY
+
+
+def test_a_file_of_a_token_is_opened_once(at: datetime, tmp_path: Path, settings: Any) -> None:
+    settings.VAR = tmp_path
+    files = [token_files.TokenFile(f"p{n}", token_files.VERIFIED, "", "s", at, {"n": n}) for n in range(3)]
+    for file in files:
+        token_files.write(file)
+    with patch.object(token_files, "unseal", wraps=token_files.unseal) as unseal:
+        for _again in range(3):
+            assert {file.prefix for _path, file in token_files.list_files(at=at)} == {"p0", "p1", "p2"}
+        assert unseal.call_count == 3
+        token_files.write(files[0])
+        token_files.remove("p1", token_files.VERIFIED, "")
+        assert {file.prefix for _path, file in token_files.list_files(at=at)} == {"p0", "p2"}
+        assert unseal.call_count == 4, "another file in the place of the first"
+    assert list(token_files.list_files(at=at + 2 * DAY)) == []
+    assert list((tmp_path / "tokens").iterdir()) == [], "those that count no longer are deleted"

@@ -301,6 +301,7 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         "grain of usage": ["an hour: usage of an hour has one age"],
         "newest priorities": [f"every `FAIRSHARE_TICK_S` ({settings.FAIRSHARE_TICK_S} s)"],
         "life of a token": [f"{accounts.DAYS} days by default"],
+        "valid tokens of one person": [str(accounts.MOST_TOKENS)],
         "lines of a policy's file": [
             f"{2 * names.MOST_POLICY_ENTRIES:,} of a table, a dump or commands; counted before the file is read"
         ],
