@@ -155,5 +155,7 @@ class Application:
             response = await asyncio.get_running_loop().run_in_executor(lanes.REST, page)
         forbid_caching(response)  # no middleware has seen it
         response[HEADER] = name
+        if refusal.retry_after_s:
+            response["Retry-After"] = str(refusal.retry_after_s)
         log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
         return response

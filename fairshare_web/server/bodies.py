@@ -27,9 +27,9 @@ LINGER_S = 1.0  # for what still arrives of a refused body
 class Refused(Exception):
     """The body is not read to its end; the connection has to close."""
 
-    def __init__(self, status: int, code: str, detail: str) -> None:
+    def __init__(self, status: int, code: str, detail: str, *, retry_after_s: int = 0) -> None:
         super().__init__(detail)
-        self.status, self.code, self.detail = status, code, detail
+        self.status, self.code, self.detail, self.retry_after_s = status, code, detail, retry_after_s
 
 
 class Disconnected(Exception):

@@ -8,6 +8,7 @@ memory, and ends when it has nothing to do. One that is killed stores nothing ha
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import logging
@@ -19,12 +20,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
 from django.conf import settings
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http.cookie import parse_cookie
 
 from fairshare_web.server.bodies import Refused
 from fairshare_web.server.environ import Environ
@@ -32,6 +36,8 @@ from fairshare_web.server.environ import Environ
 log = logging.getLogger(__name__)
 
 N_PROCESSES = 2
+MOST_OF_SENDER = 2  # requests of one token or session, one of them in a process; so that others find the second free
+RETRY_AFTER_S = 60
 IDLE_S = 300.0
 OUT_OF_MEMORY = 3  # exit status
 _IN_MEMORY = 1024**2  # bytes of a response
@@ -47,6 +53,13 @@ class Bounds:
 
     cpu_s: int = 300
     n_bytes: int = 3 * 1024**3
+
+
+def sender_of(environ: Environ) -> str:
+    """The token or session of a request, hashed; else its address."""
+    session = parse_cookie(str(environ.get("HTTP_COOKIE", ""))).get(settings.SESSION_COOKIE_NAME)
+    text = environ.get("HTTP_AUTHORIZATION") or session or environ.get("REMOTE_ADDR", "")
+    return hashlib.sha256(str(text).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 class NotStarted(Exception):
@@ -69,16 +82,18 @@ class LargeBodies:
         self._turns = threading.Semaphore(N_PROCESSES)
         self._lock = threading.Lock()
         self._idle: list[_Process] = []
+        self._senders: Counter[str] = Counter()  # requests that are here, running or waiting
+        self._of_sender: dict[str, threading.Lock] = {}
         self._timer: threading.Timer | None = None
 
     def respond(self, environ: Environ) -> HttpResponseBase:
         """The response to a request whose body has been read.
 
         Raises:
-            Refused: 413 it needs more than its bounds, 503 the process was killed.
+            Refused: 413 it needs more than its bounds, 503 the process was killed, or its sender has others here.
             NotStarted: there is no process for it, and nothing has begun.
         """
-        with self._turns:
+        with self.turn_of(sender_of(environ)), self._turns:
             process = self._take()
             try:
                 response, goes_on = process.respond(environ)
@@ -92,6 +107,29 @@ class LargeBodies:
             else:
                 process.end()
             return response
+
+    @contextmanager
+    def turn_of(self, sender: str) -> Iterator[None]:
+        """One at a time of each sender. Raises Refused where too many of them wait."""
+        with self._lock:
+            if self._senders[sender] >= MOST_OF_SENDER:
+                detail = f"{MOST_OF_SENDER} large requests of yours are being read: send this one after them."
+                raise Refused(503, "busy", detail, retry_after_s=RETRY_AFTER_S)
+            self._senders[sender] += 1
+            turn = self._of_sender.setdefault(sender, threading.Lock())
+        try:
+            with turn:
+                yield
+        finally:
+            with self._lock:
+                self._senders[sender] -= 1
+                if not self._senders[sender]:
+                    del self._senders[sender], self._of_sender[sender]
+
+    def n_of(self, sender: str) -> int:
+        """Requests of a sender that are here, running or waiting."""
+        with self._lock:
+            return self._senders[sender]
 
     def end_idle(self, idle_s: float = 0.0) -> None:
         """End those that have done nothing for so long."""

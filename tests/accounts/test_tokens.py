@@ -29,6 +29,7 @@ from apps.accounts.services import (
     rotate_token,
     verify_token,
 )
+from apps.accounts.sign_in.sealing import unseal as unseal_text
 from apps.accounts.token_cache import _MARGIN_S, FRESH_S, OUTAGE_S, REFRESH_S, RETRY_S, DatabaseProbe, TokenCache
 from apps.core.column_bounds import most_characters
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Unauthenticated, Unavailable
@@ -619,7 +620,7 @@ def test_a_file_of_a_token_is_opened_once(at: datetime, tmp_path: Path, settings
     files = [token_files.TokenFile(f"p{n}", token_files.VERIFIED, "", "s", at, {"n": n}) for n in range(3)]
     for file in files:
         token_files.write(file)
-    with patch.object(token_files, "unseal", wraps=token_files.unseal) as unseal:
+    with patch("apps.accounts.token_files.unseal", wraps=unseal_text) as unseal:
         for _again in range(3):
             assert {file.prefix for _path, file in token_files.list_files(at=at)} == {"p0", "p1", "p2"}
         assert unseal.call_count == 3

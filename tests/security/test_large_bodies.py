@@ -8,6 +8,8 @@ import io
 import json
 import os
 import re
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from fairshare_web.server import large_bodies
 from fairshare_web.server.application import Application
 from fairshare_web.server.bodies import Refused
 from fairshare_web.server.environ import Environ
-from fairshare_web.server.large_bodies import Bounds, LargeBodies, NotStarted
+from fairshare_web.server.large_bodies import Bounds, LargeBodies, NotStarted, sender_of
 from fairshare_web.server.views import Views
 from tests.examples import first
 from tests.instants import AT
@@ -286,3 +288,41 @@ def test_a_body_that_ends_in_the_middle_reaches_no_process(
     application, headers = Application(large_bodies=LargeBodies()), bearer(committed_site)
     answer = Sent(application, PUSH, whole[:-1], headers, n_declared=len(whole))
     assert (answer.status, answer.json["code"]) == (400, "cut_short")
+
+
+def test_a_sender_waits_for_its_own_requests_alone() -> None:
+    """Six bodies of one person, whose client had gone away, held up another's push for 154 s."""
+    bodies, order = LargeBodies(), []
+
+    def second() -> None:
+        with bodies.turn_of("ada"):
+            order.append("second")
+
+    waits = threading.Thread(target=second)
+    with bodies.turn_of("ada"):
+        waits.start()
+        while bodies.n_of("ada") < 2:  # until it waits
+            time.sleep(0)
+        with pytest.raises(Refused) as refused, bodies.turn_of("ada"):
+            order.append("third")
+        with bodies.turn_of("ben"):
+            order.append("ben")
+        order.append("first")
+    waits.join(30)
+    assert order == ["ben", "first", "second"]
+    assert (refused.value.status, refused.value.code, refused.value.retry_after_s) == (503, "busy", 60)
+    assert (bodies.n_of("ada"), bodies.n_of("ben")) == (0, 0)
+
+
+def test_a_sender_is_its_token_else_its_session_else_its_address(settings: Any) -> None:
+    address = {"REMOTE_ADDR": "192.0.2.1"}
+    session = {**address, "HTTP_COOKIE": f"a=b; {settings.SESSION_COOKIE_NAME}=s1"}
+    given = [
+        address,
+        session,
+        {**session, "HTTP_AUTHORIZATION": "Bearer t1"},
+        {**address, "HTTP_AUTHORIZATION": "Bearer t1"},
+    ]
+    names = [sender_of(each) for each in given]
+    assert (len(set(names)), names[2]) == (3, names[3])
+    assert not any("t1" in name or "s1" in name for name in names)

@@ -144,7 +144,9 @@ def test_jobs_of_a_time_whose_records_were_removed_are_not_merged_away() -> None
         ingest_batch(source=source, rows=[RecordRow(job=f"{n}7", **job_values(old_at))], at=AT)
         bring(source, n)
     Source.objects.filter(slug="kept").update(keep_records_days=30)
-    work_run_now(enqueue_retention(at=AT).pk)
+    run = enqueue_retention(at=AT)
+    assert run is not None
+    work_run_now(run.pk)
     before = counted()
     with pytest.raises(Conflict, match="jobs of that time") as caught:
         merge_sources(kept_slug="kept", merged_slug="merged", reason="one cluster", at=AT, actor=COMMAND)
