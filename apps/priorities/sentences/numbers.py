@@ -287,6 +287,22 @@ def unit_of_metric(weights: Mapping[str, float]) -> str:
     return unit_of(only) if only else _("weighted hours")
 
 
+def heading_of_metric(weights: Mapping[str, float]) -> str:
+    """`unit_of_metric` as the heading of a column."""
+    only = only_resource(weights)
+    if not only:
+        return _("Weighted hours")
+    headings = {
+        "cpu_s": _("Core-hours"),
+        "gpu_s": _("GPU-hours"),
+        "mem_gb_s": _("GB-hours"),
+        "node_s": _("Node-hours"),
+        "billing": _("Billing-hours"),
+        ENERGY: _("Watt-hours"),
+    }
+    return headings.get(only) or _("Hours of %(kind)s") % {"kind": only}
+
+
 def job_hours(job_h: float | None) -> str:
     """Core-hours without unit, to three digits below 100."""
     if job_h is None:

@@ -25,6 +25,7 @@ from apps.priorities.sentences.numbers import (
     clock_text,
     compare_shares,
     count,
+    heading_of_metric,
     number,
     points,
     unit_of_metric,
@@ -74,6 +75,11 @@ def first_line(text: str) -> str:
 def hour_unit(metric: Mapping[str, Any]) -> str:
     """Unit of an hour of usage in a policy's metric: core-h, GPU-hours, billing-hours."""
     return _("core-h") if unit_of_usage(metric) == CORE_S else unit_of_metric(metric["weights"])
+
+
+def hour_heading(metric: Mapping[str, Any]) -> str:
+    """`hour_unit` as the heading of a column."""
+    return _("Core-h") if unit_of_usage(metric) == CORE_S else heading_of_metric(metric["weights"])
 
 
 def change(before: float | None, after: float | None) -> str:

@@ -200,6 +200,11 @@ def hour_unit(metric: Mapping[str, Any]) -> str:
 
 
 @register.filter
+def hour_heading(metric: Mapping[str, Any]) -> str:
+    return presentation.hour_heading(metric)
+
+
+@register.filter
 def number(value: float, decimals: int = 0) -> str:
     return numbers.number(value, decimals) if decimals else numbers.count(value)
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from apps.accounts.selectors import display_name
@@ -61,7 +60,7 @@ def draw(page: AdjustmentsPage) -> dict[str, Any]:
         "as_of": view.as_of,
         "summary": summary(page),
         "usage_unit": presentation.hour_unit(view.settings.metric),
-        "usage_title": _("%(unit)s now") % {"unit": capfirst(presentation.hour_unit(view.settings.metric))},
+        "usage_title": _("%(unit)s now") % {"unit": presentation.hour_heading(view.settings.metric)},
     }
 
 
@@ -88,7 +87,7 @@ def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, 
         _standing(numbers, preview.target, tolerance, decimals) for numbers in (preview.before, preview.after)
     )
     rows = [
-        (capfirst(presentation.hour_unit(view.settings.metric)), before["usage"], after["usage"]),
+        (presentation.hour_heading(view.settings.metric), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
         (_("Priority"), before["priority"], after["priority"]),
     ]
