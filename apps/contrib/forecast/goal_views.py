@@ -23,12 +23,11 @@ from apps.contrib.forecast.goals.selectors import add_option_to_draft, get_solut
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, TooOften, status_of
 from apps.core.typed_numbers import read_whole
-from apps.pages.charges.adjustments.forms import RESOURCES
 from apps.policies.changesets.drafts import list_drafts, may_edit
 from apps.policies.models import ChangeSet
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.sentences import numbers
-from apps.priorities.sentences.numbers import MINUS, clock_text, number, points_phrase
+from apps.priorities.sentences.numbers import MINUS, clock_text, number, points_phrase, unit_of
 from apps.web.changes.change_titles import title_of
 from apps.web.links.addresses import draft_url
 from apps.web.shell import lines, presentation
@@ -126,7 +125,7 @@ def _option(solution: GoalSolution, option: GoalOption, half_life_s: float) -> D
 def _changes(option: GoalOption, half_life_s: float) -> list[str]:
     if option.refund_h is not None and option.resource is not None:
         amount = number(option.refund_h, 0 if option.refund_h >= _WHOLE_H else 1)
-        return [f"{amount} {dict(RESOURCES)[option.resource]}"]
+        return [f"{amount} {unit_of(option.resource)}"]
     if option.half_life_s is not None:
         before = presentation.duration(half_life_s)
         return [f"{before} → {presentation.duration(option.half_life_s)}"]

@@ -8,9 +8,11 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import combinations
 from math import isfinite
+from typing import NamedTuple
 
 from django.utils import formats, timezone
-from django.utils.translation import get_language, ngettext
+from django.utils.functional import Promise
+from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
 
 from apps.core.resource_kinds import ENERGY
@@ -22,6 +24,23 @@ UNKNOWN = "\u2013"
 _MOST_DECIMALS = 3
 _LEAST_DIFFERENCE = 10.0**-_MOST_DECIMALS / 2  # in points; what is closer is shown as equal
 _ROUNDING = 1e-12  # of fractions: a smaller difference is an error of rounding
+
+
+class HourUnit(NamedTuple):
+    """Name of an hour of a resource, in a sentence and as the heading of a column."""
+
+    name: Promise
+    heading: Promise
+
+
+HOUR_UNITS = {
+    "cpu_s": HourUnit(gettext_lazy("core-hours"), gettext_lazy("Core-hours")),
+    "gpu_s": HourUnit(gettext_lazy("GPU-hours"), gettext_lazy("GPU-hours")),
+    "mem_gb_s": HourUnit(gettext_lazy("GB-hours"), gettext_lazy("GB-hours")),
+    "node_s": HourUnit(gettext_lazy("node-hours"), gettext_lazy("Node-hours")),
+    "billing": HourUnit(gettext_lazy("billing-hours"), gettext_lazy("Billing-hours")),
+    ENERGY: HourUnit(gettext_lazy("watt-hours"), gettext_lazy("Watt-hours")),
+}
 
 
 def percent(fraction: float | None, decimals: int = 1) -> str:
@@ -270,15 +289,8 @@ def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str)
 
 def unit_of(resource: str) -> str:
     """Name of the unit of a resource, by the hour."""
-    units = {
-        "cpu_s": _("core-hours"),
-        "gpu_s": _("GPU-hours"),
-        "mem_gb_s": _("GB-hours"),
-        "node_s": _("node-hours"),
-        "billing": _("billing-hours"),
-        ENERGY: _("watt-hours"),
-    }
-    return units.get(resource) or _("hours of %(kind)s") % {"kind": resource}
+    known = HOUR_UNITS.get(resource)
+    return str(known.name) if known else _("hours of %(kind)s") % {"kind": resource}
 
 
 def unit_of_metric(weights: Mapping[str, float]) -> str:
@@ -292,15 +304,8 @@ def heading_of_metric(weights: Mapping[str, float]) -> str:
     only = only_resource(weights)
     if not only:
         return _("Weighted hours")
-    headings = {
-        "cpu_s": _("Core-hours"),
-        "gpu_s": _("GPU-hours"),
-        "mem_gb_s": _("GB-hours"),
-        "node_s": _("Node-hours"),
-        "billing": _("Billing-hours"),
-        ENERGY: _("Watt-hours"),
-    }
-    return headings.get(only) or _("Hours of %(kind)s") % {"kind": only}
+    known = HOUR_UNITS.get(only)
+    return str(known.heading) if known else _("Hours of %(kind)s") % {"kind": only}
 
 
 def job_hours(job_h: float | None) -> str:

@@ -76,7 +76,7 @@ def test_every_balance_has_its_own_label() -> None:
     assert "" not in words
 
 
-def test_amounts_are_core_hours_and_tiny_ones_are_not_zero() -> None:
+def test_amounts_are_hours_and_tiny_ones_are_not_zero() -> None:
     assert presentation.hours(214_806 * 3600) == "214,806"
     assert presentation.hours(3600 * 3.25) == "3.2"
     assert presentation.hours(1) == "<0.1"

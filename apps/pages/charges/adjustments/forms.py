@@ -11,6 +11,8 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from apps.core.typed_numbers import AmbiguousNumber, read_number
+from apps.policies import settings
+from apps.priorities.sentences.numbers import HOUR_UNITS
 from apps.web import bounds
 from apps.web.shell.forms import (
     RefusableForm,
@@ -20,13 +22,7 @@ from apps.web.shell.forms import (
     text_input,
 )
 
-RESOURCES = (
-    ("cpu_s", gettext_lazy("core-hours")),
-    ("gpu_s", gettext_lazy("GPU-hours")),
-    ("mem_gb_s", gettext_lazy("GB-hours")),
-    ("node_s", gettext_lazy("node-hours")),
-    ("billing", gettext_lazy("billing-hours")),
-)
+RESOURCES = [(resource, HOUR_UNITS[resource].name) for resource in settings.RESOURCES]
 _HOURS = [("", gettext_lazy("whole day")), *((str(hour), f"{hour:02}:00") for hour in range(24))]
 _MOST_H = 1e14
 
