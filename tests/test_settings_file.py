@@ -85,15 +85,15 @@ def test_what_kubernetes_adds_for_a_service_stops_no_start(service: str) -> None
 
 def test_a_setting_of_the_name_of_a_service_stays() -> None:
     """Kubernetes leaves out what the pod sets by itself."""
-    given = {"FAIRSHARE_PORT": "8000", "FAIRSHARE_EMAIL_PORT": "25"}
+    of_pod = {"FAIRSHARE_PORT": "8000", "FAIRSHARE_EMAIL_PORT": "25"}
     added = {
         "FAIRSHARE_SERVICE_HOST": "10.0.0.7",
         "FAIRSHARE_SERVICE_PORT": "80",
         "FAIRSHARE_PORT_80_TCP_ADDR": "10.0.0.7",
     }
-    environ = {**given, **added}
+    environ = {**of_pod, **added}
     forget_services(environ)
-    assert environ == given
+    assert environ == of_pod
 
 
 def test_a_misspelt_setting_beside_a_service_is_refused() -> None:

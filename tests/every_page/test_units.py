@@ -74,7 +74,7 @@ def test_no_amount_in_the_metric_is_in_core_hours(world: World, weights: dict[st
     store.poll()
     texts = dict(shown(world, rows_of(re.compile(part))))
     assert len(texts) > 5
-    found = {
+    wrong = {
         path: match[0] for path, text in texts.items() if (match := re.search(r".{0,60}" + WRONG.pattern, text, re.I))
     }
-    assert found == {}
+    assert wrong == {}

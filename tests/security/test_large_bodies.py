@@ -317,12 +317,12 @@ def test_a_sender_waits_for_its_own_requests_alone() -> None:
 def test_a_sender_is_its_token_else_its_session_else_its_address(settings: Any) -> None:
     address = {"REMOTE_ADDR": "192.0.2.1"}
     session = {**address, "HTTP_COOKIE": f"a=b; {settings.SESSION_COOKIE_NAME}=s1"}
-    given = [
+    requests = [
         address,
         session,
         {**session, "HTTP_AUTHORIZATION": "Bearer t1"},
         {**address, "HTTP_AUTHORIZATION": "Bearer t1"},
     ]
-    names = [sender_of(each) for each in given]
+    names = [sender_of(each) for each in requests]
     assert (len(set(names)), names[2]) == (3, names[3])
     assert not any("t1" in name or "s1" in name for name in names)
